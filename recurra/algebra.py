@@ -1,0 +1,103 @@
+"""The few products that cells and learners are written in.
+
+Two conventions keep the algebra short. ``None`` is a structural zero: a block of weights that a gate does not
+have, or credit that nothing hands to a state variable; `add` and `mul` carry it through. And a product with a
+matrix is spelled `matvec` or `vecmat`, because its fastest form depends on where it runs: a dot product in a scan,
+a sum of products inside a GPU kernel, where one-dimensional dot products do not lower.
+"""
+
+import contextlib
+from collections.abc import Iterator
+from contextvars import ContextVar
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float, PyTree
+
+_INSIDE_KERNEL: ContextVar[bool] = ContextVar("inside_kernel", default=False)
+
+# float32 stays float32 on GPUs, whose default would round the factors to ten bits.
+_EXACT = jax.lax.Precision.HIGHEST
+
+
+@contextlib.contextmanager
+def inside_kernel() -> Iterator[None]:
+    """Trace products in the form that lowers inside one GPU kernel."""
+    token = _INSIDE_KERNEL.set(True)
+    try:
+        yield
+    finally:
+        _INSIDE_KERNEL.reset(token)
+
+
+def matvec(W: Float[Array, "n m"], v: Float[Array, "m *k"]) -> Float[Array, "n *k"]:
+    """W v, for a vector or for the columns of a matrix."""
+    if v.ndim == 1 and _INSIDE_KERNEL.get():
+        return jnp.sum(W * v[None, :], axis=1)
+    return jnp.matmul(W, v, precision=_EXACT)
+
+
+def vecmat(c: Float[Array, " n"], W: Float[Array, "n m"]) -> Float[Array, " m"]:
+    """c W."""
+    if _INSIDE_KERNEL.get():
+        return jnp.sum(c[:, None] * W, axis=0)
+    return jnp.matmul(c, W, precision=_EXACT)
+
+
+def outer(u: Float[Array, " n"], v: Float[Array, " m"]) -> Float[Array, "n m"]:
+    """u vᵀ."""
+    return u[:, None] * v[None, :]
+
+
+def mul(d: Float[Array, " n"] | None, B: Float[Array, "n *m"] | None) -> Float[Array, "n *m"] | None:
+    """diag(d) B, for a vector or a matrix B."""
+    if d is None or B is None:
+        return None
+    return d[:, None] * B if B.ndim == 2 else d * B
+
+
+def add(*terms: Array | None) -> Array | None:
+    """The sum of the terms that are there."""
+    present = [term for term in terms if term is not None]
+    return sum(present[1:], start=present[0]) if present else None
+
+
+def total(*terms: Array | None) -> Array:
+    """`add` where at least one term is known to be there."""
+    result = add(*terms)
+    if result is None:
+        raise ValueError("`total` needs at least one term that is not a structural zero, and got none.")
+    return result
+
+
+def inner(x: PyTree[Array | None], y: PyTree[Array | None]) -> Float[Array, ""]:
+    """Σ x y over all leaves; a leaf that is None on either side counts as zero."""
+    is_none = lambda leaf: leaf is None
+    pairs = zip(jax.tree.leaves(x, is_leaf=is_none), jax.tree.leaves(y, is_leaf=is_none), strict=True)
+    return total(*(None if u is None or v is None else jnp.sum(u * v) for u, v in pairs))
+
+
+def norm(x: PyTree[Array]) -> Float[Array, ""]:
+    """Euclidean norm over all leaves."""
+    return jnp.sqrt(inner(x, x))
+
+
+def scale(factor: Float[Array, ""] | float, x: PyTree[Array]) -> PyTree[Array]:
+    """factor · x, leaf by leaf."""
+    return jax.tree.map(lambda leaf: factor * leaf, x)
+
+
+def combine(p: Float[Array, ""] | float, x: PyTree[Array], q: Float[Array, ""] | float, y: PyTree[Array]) -> PyTree:
+    """p · x + q · y, leaf by leaf."""
+    return jax.tree.map(lambda u, v: p * u + q * v, x, y)
+
+
+def balance(grown: PyTree[Array], shrunk: PyTree[Array]) -> Float[Array, ""]:
+    """ρ with ρ² = ‖grown‖ / ‖shrunk‖: it makes ρ · shrunk and grown / ρ equally long.
+
+    Where either is zero their product is zero whatever ρ is, and 1 keeps the estimate finite and unbiased.
+    """
+    numerator, denominator = norm(grown), norm(shrunk)
+    both = (numerator > 0) & (denominator > 0)
+    safe = lambda value: jnp.sqrt(jnp.where(both, value, 1))
+    return safe(numerator) / safe(denominator)

@@ -1,0 +1,115 @@
+"""Any Equinox recurrent cell as a general cell."""
+
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jax.flatten_util import ravel_pytree
+from jaxtyping import Array, Float, PRNGKeyArray, PyTree
+
+from recurra import checks
+from recurra.cells.base import Cell, Credit, State, Tangent, Weights
+
+
+class GeneralCell(Cell):
+    """Wraps a module called as `cell(input, state) -> state`, such as `equinox.nn.GRUCell` or one of your own.
+
+    Every floating-point array in the module is a weight, and `state` is an example of its state (its shapes and type
+    count, its values start the run). The readout sees the first array of the state. `init_weights` keeps the module's
+    own weights unless `make` builds a fresh module from a key, so that seeds differ.
+    """
+
+    weights: Weights
+    skeleton: PyTree = eqx.field(static=True)
+    first: PyTree[Array]
+    n_in: int = eqx.field(static=True)
+    dtype: jnp.dtype = eqx.field(static=True)
+    make: Any = eqx.field(static=True)
+
+    def __init__(self, cell: Any, n_in: int, state: PyTree[Array], make: Any = None):
+        self.weights, self.skeleton = eqx.partition(cell, eqx.is_inexact_array)
+        self.first = jax.tree.map(jnp.asarray, state)
+        self.n_in = n_in
+        self.make = make
+        checks.whole(self, "n_in")
+        dtypes = {str(leaf.dtype) for leaf in jax.tree.leaves((self.weights, self.first))}
+        if len(dtypes) != 1:
+            raise TypeError(f"The weights and state of {self.name} must share one floating-point type, and have {dtypes}.")
+        self.dtype = checks.float_dtype(dtypes.pop())
+        self._check_step(cell)
+
+    @property
+    def name(self) -> str:
+        """The wrapped module's class."""
+        return type(self.skeleton).__name__
+
+    @property
+    def widths(self) -> tuple[int, ...]:
+        return tuple(leaf.size for leaf in jax.tree.leaves(self.first))
+
+    def init_state(self) -> State:
+        return self._split(self.first)
+
+    def init_weights(self, key: PRNGKeyArray) -> Weights:
+        return self.weights if self.make is None else eqx.filter(self.make(key), eqx.is_inexact_array)
+
+    def forward(self, weights: Weights, a: State, x: Float[Array, " n_in"]) -> tuple[State, Any]:
+        return self._step(weights, a, x), (a, x)
+
+    def push(self, weights: Weights, trace: Any, v: Tangent) -> Tangent:
+        a, x = trace
+        return jax.jvp(lambda a: self._step(weights, a, x), (a,), (v,))[1]
+
+    def pull(self, weights: Weights, trace: Any, c: Credit) -> State:
+        a, x = trace
+        return jax.vjp(lambda a: self._step(weights, a, x), a)[1](self._dense(c))[0]
+
+    def deposit(self, weights: Weights, trace: Any, c: Credit) -> Weights:
+        a, x = trace
+        return jax.vjp(lambda w: self._step(w, a, x), weights)[1](self._dense(c))[0]
+
+    def init_influence(self, weights: Weights) -> Float[Array, "S P"]:
+        return jnp.zeros((sum(self.widths), ravel_pytree(weights)[0].size), self.dtype)
+
+    def advance_influence(self, weights: Weights, trace: Any, M: Float[Array, "S P"]) -> Float[Array, "S P"]:
+        a, x = trace
+        flat_a, unravel_a = ravel_pytree(a)
+        flat_w, unravel_w = ravel_pytree(weights)
+        step = lambda w, s: ravel_pytree(self._step(unravel_w(w), unravel_a(s), x))[0]
+        J = jax.jacfwd(step, argnums=1)(flat_w, flat_a)
+        Mbar = jax.jacrev(step, argnums=0)(flat_w, flat_a)
+        return jnp.matmul(J, M, precision=jax.lax.Precision.HIGHEST) + Mbar
+
+    def unravel(self, weights: Weights, row: Float[Array, " P"]) -> Weights:
+        return ravel_pytree(weights)[1](row)
+
+    def _step(self, weights: Weights, a: State, x: Array) -> State:
+        return self._split(eqx.combine(weights, self.skeleton)(x, self._joined(a)))
+
+    def _split(self, state: PyTree[Array]) -> State:
+        return tuple(leaf.reshape(-1) for leaf in jax.tree.leaves(state))
+
+    def _joined(self, a: State) -> PyTree[Array]:
+        leaves, treedef = jax.tree.flatten(self.first)
+        return jax.tree.unflatten(treedef, [v.reshape(leaf.shape) for v, leaf in zip(a, leaves, strict=True)])
+
+    def _dense(self, c: Credit) -> State:
+        return tuple(
+            jnp.zeros(width, self.dtype) if u is None else u for u, width in zip(c, self.widths, strict=True)
+        )
+
+    def _check_step(self, cell: Any) -> None:
+        shape = lambda tree: jax.tree.map(lambda leaf: (jnp.shape(leaf), jnp.result_type(leaf)), tree)
+        try:
+            after = eqx.filter_eval_shape(cell, jnp.zeros(self.n_in, self.dtype), self.first)
+        except Exception as error:
+            raise TypeError(
+                f"{self.name} could not be called as cell(input, state) with an input of {self.n_in} numbers "
+                f"and a state of shapes {shape(self.first)}: {error}"
+            ) from error
+        if shape(after) != shape(self.first):
+            raise TypeError(
+                f"{self.name} must return a state like the one it takes: it takes {shape(self.first)} and returns "
+                f"{shape(after)}."
+            )

@@ -1,0 +1,75 @@
+"""What a network is: a transition a(t-1), x(t) -> a(t) and products with its two derivatives.
+
+A state is a tuple of vectors; the readout sees the first. A cell's `forward` also returns a *trace*: what must be kept
+of a step to linearize it later. Given the weights and a trace, the derivatives are met only through products:
+
+    push      J v       a tangent of a(t-1) to one of a(t)
+    pull      c J       credit of a(t) to credit of a(t-1)
+    deposit   c Mbar    credit of a(t) to a gradient for the weights applied at t
+
+Learners that ask for more than these need a `UnitwiseCell`.
+"""
+
+import abc
+from typing import Any
+
+import equinox as eqx
+import jax.numpy as jnp
+from jaxtyping import Array, Float, PRNGKeyArray, PyTree
+
+State = tuple[Float[Array, " _"], ...]
+#: a vector for each state variable, or a matrix whose columns are pushed together
+Tangent = tuple[Float[Array, "_ ..."], ...]
+Credit = tuple[Float[Array, " _"] | None, ...]
+Weights = PyTree[Array]
+
+
+class Cell(eqx.Module):
+    """A recurrent transition whose weights live outside it, so that the same cell serves every seed."""
+
+    n_in: eqx.AbstractVar[int]
+    dtype: eqx.AbstractVar[jnp.dtype]
+
+    @property
+    @abc.abstractmethod
+    def widths(self) -> tuple[int, ...]:
+        """The length of each state variable; the readout sees the first."""
+
+    def split(self, array: Float[Array, "..."], axis: int = 0) -> Tangent:
+        """An array whose axis runs over all state variables, cut into one array for each."""
+        edges = [sum(self.widths[: p + 1]) for p in range(len(self.widths) - 1)]
+        return tuple(jnp.split(array, edges, axis=axis))
+
+    @abc.abstractmethod
+    def init_weights(self, key: PRNGKeyArray) -> Weights: ...
+
+    def init_state(self) -> State:
+        return tuple(jnp.zeros(width, self.dtype) for width in self.widths)
+
+    @abc.abstractmethod
+    def forward(self, weights: Weights, a: State, x: Float[Array, " n_in"]) -> tuple[State, Any]:
+        """One step: the next state, and its trace."""
+
+    @abc.abstractmethod
+    def push(self, weights: Weights, trace: Any, v: Tangent) -> Tangent:
+        """J v."""
+
+    @abc.abstractmethod
+    def pull(self, weights: Weights, trace: Any, c: Credit) -> State:
+        """c J."""
+
+    @abc.abstractmethod
+    def deposit(self, weights: Weights, trace: Any, c: Credit) -> Weights:
+        """c Mbar."""
+
+    @abc.abstractmethod
+    def init_influence(self, weights: Weights) -> Float[Array, "S P"]:
+        """M = 0 as one matrix, in the layout that `advance_influence` keeps."""
+
+    @abc.abstractmethod
+    def advance_influence(self, weights: Weights, trace: Any, M: Float[Array, "S P"]) -> Float[Array, "S P"]:
+        """J M + Mbar."""
+
+    @abc.abstractmethod
+    def unravel(self, weights: Weights, row: Float[Array, " P"]) -> Weights:
+        """A row of M as a gradient for the weights."""

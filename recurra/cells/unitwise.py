@@ -1,0 +1,179 @@
+"""Cells written as one unit: parameters enter through a linear map and act on one unit at a time.
+
+    z[g] = Σ_source W[g].source ahat.source        ahat = (a[0], x, 1)
+    a'   = unit(a, z)                              elementwise over units
+
+    H[p][q] = d a'[p] / d a[q]   (z fixed)         D[p][g] = d a'[p] / d z[g]        vectors over units
+    J[(p,k),(q,l)]      = H[p][q][k] δ(k,l) + [q = 0] Σ_g D[p][g][k] W[g].rec[k,l]
+    Mbar[(p,k),(g,i),j] = δ(k,i) D[p][g][i] ahat[j]
+
+A cell writes `unit`; H and D follow by forward-mode differentiation, one all-ones tangent for each variable. Weights
+are kept in blocks, by gate and by source, and a gate without some source has None there: a learner that maps over
+blocks never meets the masked ones.
+"""
+
+import abc
+from collections.abc import Callable
+from typing import ClassVar, NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float, PRNGKeyArray
+
+from recurra.algebra import add, matvec, mul, outer, total, vecmat
+from recurra.cells.base import Cell, Credit, State, Tangent
+from recurra.cells.initial import MatrixInit
+
+
+class Sources(NamedTuple):
+    """Something for each source a unit listens to: index j, in blocks. None where a gate does not listen."""
+
+    rec: Array | None
+    inp: Array | None
+    bias: Array | None
+
+
+Gates = tuple[Sources, ...]
+Blocks = tuple[tuple[Float[Array, " n"], ...], ...]
+
+
+class Trace(NamedTuple):
+    """The local derivatives of one step and what the units heard: independent of the weights, of size O(n)."""
+
+    H: Blocks
+    D: Blocks
+    ahat: Sources
+
+
+def listened(gate: Sources, ahat: Sources, f: Callable[[Array], Array | None]) -> Sources:
+    """f(ahat.source) for the sources this gate listens to."""
+    return Sources(*(None if w is None else f(u) for w, u in zip(gate, ahat, strict=True)))
+
+
+class UnitwiseCell(Cell):
+    """Base of cells that write only `unit`."""
+
+    n_in: eqx.AbstractVar[int]
+    n: eqx.AbstractVar[int]
+    dtype: eqx.AbstractVar[jnp.dtype]
+    w_rec: eqx.AbstractVar[MatrixInit]
+
+    #: state variables a unit holds
+    states: ClassVar[int]
+    #: for each gate, which sources it listens to, as (rec, inp, bias)
+    listens: ClassVar[tuple[tuple[bool, bool, bool], ...]]
+    #: for each gate, the bias it starts with
+    first_bias: ClassVar[tuple[float, ...]]
+
+    @abc.abstractmethod
+    def unit(self, a: State, z: State) -> State:
+        """The next state variables from the present ones and the pre-activations, elementwise."""
+
+    @property
+    def widths(self) -> tuple[int, ...]:
+        return (self.n,) * self.states
+
+    def init_weights(self, key: PRNGKeyArray) -> Gates:
+        """w_rec as chosen, w_in ~ N(0, 1/√n_in), biases as the cell says, each gate on its own."""
+        gates = []
+        for gate_key, listens, bias in zip(
+            jax.random.split(key, len(self.listens)), self.listens, self.first_bias, strict=True
+        ):
+            key_rec, key_inp = jax.random.split(gate_key)
+            blocks = (
+                self.w_rec(key_rec, self.n, self.dtype),
+                jax.random.normal(key_inp, (self.n, self.n_in), self.dtype) / self.n_in**0.5,
+                jnp.full((self.n, 1), bias, self.dtype),
+            )
+            gates.append(Sources(*(block if heard else None for block, heard in zip(blocks, listens, strict=True))))
+        return tuple(gates)
+
+    def forward(self, weights: Gates, a: State, x: Float[Array, " n_in"]) -> tuple[State, Trace]:
+        ahat = Sources(a[0], x, jnp.ones(1, self.dtype))
+        z = tuple(
+            total(*(None if w is None or u is None else matvec(w, u) for w, u in zip(gate, ahat, strict=True)))
+            for gate in weights
+        )
+        derivative = [
+            jax.jvp(lambda v, i=i: self.unit(*_replaced(a, z, i, v)), (variable,), (jnp.ones_like(variable),))
+            for i, variable in enumerate(a + z)
+        ]
+        by_variable = [tangent for _, tangent in derivative]
+        columns = tuple(zip(*by_variable, strict=True))  # columns[p][variable]
+        H = tuple(row[: len(a)] for row in columns)
+        D = tuple(row[len(a) :] for row in columns)
+        return derivative[0][0], Trace(H, D, ahat)
+
+    def push(self, weights: Gates, trace: Trace, v: Tangent) -> Tangent:
+        zdot = [None if gate.rec is None else matvec(gate.rec, v[0]) for gate in weights]
+        return tuple(
+            total(*(mul(h, u) for h, u in zip(H, v, strict=True)), *(mul(d, u) for d, u in zip(D, zdot, strict=True)))
+            for H, D in zip(trace.H, trace.D, strict=True)
+        )
+
+    def pull(self, weights: Gates, trace: Trace, c: Credit) -> State:
+        through_z = [
+            None if gate.rec is None else vecmat(credit, gate.rec)
+            for gate, credit in zip(weights, self.gate_credit(trace, c), strict=True)
+        ]
+        return tuple(
+            total(*(mul(u, H[q]) for u, H in zip(c, trace.H, strict=True)), *(through_z if q == 0 else ()))
+            for q in range(self.states)
+        )
+
+    def deposit(self, weights: Gates, trace: Trace, c: Credit) -> Gates:
+        return tuple(
+            listened(gate, trace.ahat, lambda u, credit=credit: outer(credit, u))
+            for gate, credit in zip(weights, self.gate_credit(trace, c), strict=True)
+        )
+
+    def gate_credit(self, trace: Trace, c: Credit) -> State:
+        """Credit of the pre-activations, Σ_p c[p] D[p][g] for each gate g."""
+        return tuple(
+            total(*(mul(u, D[g]) for u, D in zip(c, trace.D, strict=True))) for g in range(len(self.listens))
+        )
+
+    # RTRL's tensor as one matrix: rows (p, k); columns (i, (g, source, j)), the sources of all gates side by side.
+
+    def init_influence(self, weights: Gates) -> Float[Array, "S P"]:
+        return jnp.zeros((self.states * self.n, self.n * _fan_in(weights)), self.dtype)
+
+    def advance_influence(self, weights: Gates, trace: Trace, M: Float[Array, "S P"]) -> Float[Array, "S P"]:
+        # One large matrix product, then Mbar on the diagonal k = i alone: a dense Mbar costs more than the product.
+        eligibility = jnp.stack([_side_by_side(self.deposit(weights, trace, c)) for c in self._each_variable()])
+        unit = jnp.arange(self.n)
+        JM = matvec(self.jacobian(weights, trace), M).reshape(self.states, self.n, self.n, -1)
+        return JM.at[:, unit, unit].add(eligibility).reshape(M.shape)
+
+    def unravel(self, weights: Gates, row: Float[Array, " P"]) -> Gates:
+        blocks, treedef = jax.tree.flatten(weights)
+        edges = [sum(block.shape[1] for block in blocks[: i + 1]) for i in range(len(blocks) - 1)]
+        return jax.tree.unflatten(treedef, jnp.split(row.reshape(self.n, -1), edges, axis=1))
+
+    def jacobian(self, weights: Gates, trace: Trace) -> Float[Array, "S S"]:
+        """J as one matrix, rows (p, k), columns (q, l)."""
+
+        def block(p: int, q: int) -> Float[Array, "n n"]:
+            through_z = add(*(mul(d, gate.rec) for d, gate in zip(trace.D[p], weights, strict=True)))
+            return total(jnp.diag(trace.H[p][q]), through_z if q == 0 else None)
+
+        return jnp.block([[block(p, q) for q in range(self.states)] for p in range(self.states)])
+
+    def _each_variable(self) -> list[Credit]:
+        one = jnp.ones(self.n, self.dtype)
+        return [tuple(one if p == q else None for q in range(self.states)) for p in range(self.states)]
+
+
+def _replaced(a: State, z: State, index: int, value: Array) -> tuple[State, State]:
+    both = (*a, *z)
+    both = (*both[:index], value, *both[index + 1 :])
+    return both[: len(a)], both[len(a) :]
+
+
+def _side_by_side(gates: Gates) -> Float[Array, "n m"]:
+    return jnp.concatenate(jax.tree.leaves(gates), axis=1)
+
+
+def _fan_in(weights: Gates) -> int:
+    return sum(block.shape[1] for block in jax.tree.leaves(weights))

@@ -1,0 +1,93 @@
+"""All seeds of a run at once, on every core or the accelerator, without being asked.
+
+Seeds go in equal groups, one for each core. A group is vmapped and has a thread of its own: a compiled program holds no
+lock while it runs, so all cores work without any setting made before JAX starts. Groups of one size share one
+compilation; the last seed fills the last group up.
+"""
+
+import os
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Int, PRNGKeyArray, PyTree
+
+from recurra.loop import Carry, Keys, Loop
+from recurra.network import NetworkWeights
+
+#: bytes of per-step output that one compiled call may hold
+OUTPUT_BYTES = 64 * 2**20
+
+
+class Fleet:
+    """A loop over many seeds, somewhere between its first step and its last."""
+
+    def __init__(self, loop: Loop, key: PRNGKeyArray, seeds: tuple[int, ...], chunk: int):
+        self._loop, self._count = loop, len(seeds)
+        size = -(-len(seeds) // min(_cores(), len(seeds)))
+        groups = [seeds[i : i + size] for i in range(0, len(seeds), size)]
+        groups[-1] += seeds[-1:] * (size - len(groups[-1]))
+        fold = jax.vmap(jax.random.fold_in, in_axes=(None, 0))
+        self._groups = [_init(loop, fold(key, np.array(group))) for group in groups]
+        self._pool = ThreadPoolExecutor(len(groups))
+        self.capacity = self._affordable(chunk)
+        # A call that takes no step compiles, once, before the threads that share the program start.
+        jax.block_until_ready(self._call(self._groups[0], 0, 0))
+
+    def advance(self, start: int, stop: int) -> PyTree[np.ndarray]:
+        """Take every seed from step `start` to `stop`: each step's loss and records, (seed, step, ...)."""
+        outputs = list(self._pool.map(lambda group: jax.block_until_ready(self._call(group, start, stop)), self._groups))
+        self._groups = [(carry, keys) for (carry, _), (_, keys) in zip(outputs, self._groups, strict=True)]
+        return jax.tree.map(lambda leaf: leaf[:, : stop - start], self._over_seeds([record for _, record in outputs]))
+
+    def weights(self) -> NetworkWeights:
+        """Each seed's weights now, (seed, ...)."""
+        return self._over_seeds([carry.weights for carry, _ in self._groups])
+
+    def close(self) -> None:
+        """Let the threads go."""
+        self._pool.shutdown()
+
+    def _call(self, group: tuple[Carry, Keys], start: int, stop: int) -> tuple[Carry, PyTree[Array]]:
+        # Bounds go in as arrays, so that no number of steps compiles anew.
+        return _advance(self._loop, *group, np.asarray(start, np.int32), np.asarray(stop, np.int32), self.capacity)
+
+    def _over_seeds(self, groups: Sequence[PyTree[Array]]) -> PyTree[np.ndarray]:
+        return jax.tree.map(lambda *parts: np.concatenate(parts)[: self._count], *groups)
+
+    def _affordable(self, chunk: int) -> int:
+        """Steps a call that keep its output within bounds."""
+        zero = np.zeros((), np.int32)
+        _, one_step = eqx.filter_eval_shape(_advance, self._loop, *self._groups[0], zero, zero, 1)
+        size = sum(leaf.size * leaf.dtype.itemsize for leaf in jax.tree.leaves(one_step))
+        return max(1, min(chunk, OUTPUT_BYTES // (size * len(self._groups))))
+
+
+@eqx.filter_jit
+def _init(loop: Loop, keys: PRNGKeyArray) -> tuple[Carry, Keys]:
+    return _over_group(loop.init, keys)
+
+
+@eqx.filter_jit
+def _advance(
+    loop: Loop, carry: Carry, keys: Keys, start: Int[Array, ""], stop: Int[Array, ""], capacity: int
+) -> tuple[Carry, PyTree[Array]]:
+    return _over_group(lambda carry, keys: loop.advance(carry, keys, start, stop, capacity), carry, keys)
+
+
+def _over_group(f, *trees: PyTree[Array]):
+    """vmap, but a group of one is left unbatched inside, where batched products would cost more."""
+    if jax.tree.leaves(trees)[0].shape[0] > 1:
+        return jax.vmap(f)(*trees)
+    one = f(*jax.tree.map(lambda leaf: leaf[0], trees))
+    return jax.tree.map(lambda leaf: leaf[None], one)
+
+
+def _cores() -> int:
+    """Processor cores this process may use; 1 where an accelerator does the work."""
+    if jax.default_backend() != "cpu":
+        return 1
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

@@ -1,0 +1,144 @@
+"""The two relations that generate every algorithm, and the four axes along which they differ.
+
+A network takes a(t-1) and x(t) to a(t). With J(t) = da(t)/da(t-1), the immediate influence Mbar(t) = da(t)/dw at
+step t alone, and the immediate credit cbar(t) = dL(t)/da(t), credit is assigned to the weights w in one of two ways:
+
+    past facing     M(t) = J(t) M(t-1) + Mbar(t)        gradient = cbar(t) M(t)
+    future facing   c(t) = cbar(t) + c(t+1) J(t+1)      gradient = c(t) Mbar(t)
+
+A past-facing learner sums what all earlier applications of w did to the present loss; it must *compress* M, which
+has one entry for each pair of a unit and a weight. A future-facing learner sums what the present application of w
+will do to all later losses; it must *predict* c, which depends on a future not yet seen. So a learner is either a way
+to represent and advance M (`advance`, `contract`) or a way to estimate c (`credit`), and the rest is shared.
+
+The axes are class metadata for tables, legends and tests; nothing dispatches on them:
+
+    facing       past or future, or neither where a gradient sums over both times
+    tensor       how M, or the predictor of c, is stored, by its indices: unit k, weight from j to i
+    stochastic   whether the update needs random numbers to stay unbiased
+    numerical    whether something is fitted by descent or decomposition instead of written in closed form
+"""
+
+import abc
+from typing import Any, ClassVar, Literal
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray, PyTree
+
+from recurra.cells.adapter import GeneralCell
+from recurra.cells.base import Cell, Credit, State, Tangent, Weights
+from recurra.cells.unitwise import UnitwiseCell
+
+
+class Tick(eqx.Module):
+    """One step as a learner sees it."""
+
+    cell: Cell
+    weights: Weights
+    t: Int[Array, ""]
+    before: State
+    state: State
+    trace: Any
+    label: Float[Array, " n_out"]
+    error: Float[Array, " n_out"]
+    cbar: Credit
+
+    def push(self, v: Tangent) -> Tangent:
+        """J v."""
+        return self.cell.push(self.weights, self.trace, v)
+
+    def pull(self, c: Credit) -> State:
+        """c J."""
+        return self.cell.pull(self.weights, self.trace, c)
+
+    def deposit(self, c: Credit) -> Weights:
+        """c Mbar."""
+        return self.cell.deposit(self.weights, self.trace, c)
+
+
+class Learner(eqx.Module):
+    """An algorithm that turns each step into a gradient for the recurrent weights; its fields are hyperparameters."""
+
+    #: the name in tables and legends
+    name: ClassVar[str]
+    facing: ClassVar[Literal["past", "future", "–"]]
+    tensor: ClassVar[str]
+    stochastic: ClassVar[bool]
+    numerical: ClassVar[bool]
+    memory: ClassVar[str]
+    time: ClassVar[str]
+    #: whether it uses that parameters act on one unit at a time
+    unitwise: ClassVar[bool]
+
+    @property
+    def lag(self) -> int:
+        """How many steps after a step its gradient is emitted."""
+        return 0
+
+    def emits(self, t: Int[Array, ""]) -> Bool[Array, ""] | bool:
+        """Whether a gradient leaves at step t; where it does not, the optimizer is not stepped."""
+        return True
+
+    @abc.abstractmethod
+    def init(self, cell: Cell, weights: Weights, key: PRNGKeyArray, n_out: int) -> PyTree:
+        """The state before the first step."""
+
+    def noise(self, cell: Cell, key: PRNGKeyArray, steps: int) -> PyTree[Array] | None:
+        """The random numbers of a whole block of steps, leading axis time; None if it needs none."""
+        return None
+
+    @abc.abstractmethod
+    def step(self, tick: Tick, state: PyTree, noise: PyTree) -> tuple[Weights, PyTree]:
+        """The gradient for the recurrent weights, and the next state."""
+
+
+class PastFacing(Learner):
+    """M(t) = J M(t-1) + Mbar, gradient = cbar M."""
+
+    def step(self, tick: Tick, state: PyTree, noise: PyTree) -> tuple[Weights, PyTree]:
+        state = self.advance(tick, state, noise)
+        return self.contract(tick.cell, tick.weights, tick.cbar, state), state
+
+    @abc.abstractmethod
+    def advance(self, tick: Tick, state: PyTree, noise: PyTree) -> PyTree:
+        """The estimate of M(t) from that of M(t-1)."""
+
+    @abc.abstractmethod
+    def contract(self, cell: Cell, weights: Weights, c: Credit, state: PyTree) -> Weights:
+        """c M, linear in c."""
+
+    def influence(self, cell: Cell, weights: Weights, state: PyTree) -> Weights:
+        """The dense estimate of M, each leaf (units, *weight shape): for analysis and tests, of size O(n³)."""
+        row = lambda basis: self.contract(cell, weights, cell.split(basis), state)
+        return jax.vmap(row)(jnp.eye(sum(cell.widths), dtype=cell.dtype))
+
+
+class FutureFacing(Learner):
+    """c(t) = cbar(t) + c(t+1) J(t+1), gradient = c Mbar."""
+
+    def step(self, tick: Tick, state: PyTree, noise: PyTree) -> tuple[Weights, PyTree]:
+        c, trace, state = self.credit(tick, state)
+        return tick.cell.deposit(tick.weights, trace, c), state
+
+    @abc.abstractmethod
+    def credit(self, tick: Tick, state: PyTree) -> tuple[Credit, Any, PyTree]:
+        """The estimate of c for the step `lag` steps ago, that step's trace, and the next state."""
+
+
+def check_pairing(learner: Learner, cell: Cell) -> None:
+    """Raise if the learner asks more of the cell than it offers."""
+    if not learner.unitwise or isinstance(cell, UnitwiseCell):
+        return
+    wrapped = cell.name if isinstance(cell, GeneralCell) else type(cell).__name__
+    raise TypeError(
+        f"{type(learner).__name__} needs a unit-wise cell, and {wrapped} is a general one: use recurra.RNN, "
+        "recurra.GRU or recurra.LSTM, or a learner that takes any cell: RTRL, UORO, EfficientBPTT, FutureBPTT, DNI, Fixed."
+    )
+
+
+def unitwise(cell: Cell) -> UnitwiseCell:
+    """The cell, known to be unit-wise since `check_pairing`."""
+    assert isinstance(cell, UnitwiseCell)
+    return cell

@@ -1,0 +1,123 @@
+"""Backpropagation through time on an endless stream, in its two forms.
+
+Both keep the traces of the last T steps, O(nT), and rebuild past Jacobians from them with the present weights.
+"""
+
+from typing import Any, ClassVar, NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Int, PRNGKeyArray, PyTree
+
+from recurra import checks
+from recurra.cells.base import Cell, Credit, State, Weights
+from recurra.learners.base import FutureFacing, Learner, Tick
+
+
+class History(NamedTuple):
+    """Traces and credit of the last steps, leading axis time."""
+
+    traces: PyTree[Array]
+    credit: State
+
+
+class FutureBPTT(FutureFacing):
+    """F-BPTT: at step t, the gradient of the losses t-T..t in the weights applied at t-T.
+
+    The present loss is propagated back once through the last T steps, and extends the credit of each of them.
+    """
+
+    T: int = 10
+
+    name: ClassVar[str] = "F-BPTT"
+    facing: ClassVar = "future"
+    tensor: ClassVar[str] = "–"
+    stochastic: ClassVar[bool] = False
+    numerical: ClassVar[bool] = False
+    memory: ClassVar[str] = "nT"
+    time: ClassVar[str] = "n²T"
+    unitwise: ClassVar[bool] = False
+
+    def __check_init__(self) -> None:
+        checks.whole(self, "T")
+
+    @property
+    def lag(self) -> int:
+        return self.T
+
+    def emits(self, t: Int[Array, ""]) -> Bool[Array, ""]:
+        return t >= self.T
+
+    def init(self, cell: Cell, weights: Weights, key: PRNGKeyArray, n_out: int) -> History:
+        return _empty_history(cell, weights, self.T + 1)
+
+    def credit(self, tick: Tick, state: History) -> tuple[Credit, Any, History]:
+        shifted = lambda old, new: jnp.concatenate([old[1:], new[None]])
+        traces = jax.tree.map(shifted, state.traces, tick.trace)
+        cbar = _dense(tick)
+
+        def back(c: State, trace: Any) -> tuple[State, State]:
+            c = tick.cell.pull(tick.weights, trace, c)
+            return c, c
+
+        later = jax.tree.map(lambda leaf: leaf[1:], traces)
+        _, reached = jax.lax.scan(back, cbar, later, reverse=True, unroll=min(self.T, 10))
+        extended = jax.tree.map(lambda old, new: old[1:] + new, state.credit, reached)
+        credit = jax.tree.map(lambda old, new: jnp.concatenate([old, new[None]]), extended, cbar)
+        # Nothing was applied before the first step, so nothing is emitted for it.
+        oldest = tuple(jnp.where(tick.t >= self.T, c[0], 0) for c in credit)
+        return oldest, jax.tree.map(lambda leaf: leaf[0], traces), History(traces, credit)
+
+
+class EfficientBPTT(Learner):
+    """E-BPTT: every T steps, the gradient of the last T losses in the weights they share; nothing between."""
+
+    T: int = 10
+
+    name: ClassVar[str] = "E-BPTT"
+    facing: ClassVar = "–"
+    tensor: ClassVar[str] = "–"
+    stochastic: ClassVar[bool] = False
+    numerical: ClassVar[bool] = False
+    memory: ClassVar[str] = "nT"
+    time: ClassVar[str] = "n²"
+    unitwise: ClassVar[bool] = False
+
+    def __check_init__(self) -> None:
+        checks.whole(self, "T")
+
+    def emits(self, t: Int[Array, ""]) -> Bool[Array, ""]:
+        return (t + 1) % self.T == 0
+
+    def init(self, cell: Cell, weights: Weights, key: PRNGKeyArray, n_out: int) -> History:
+        return _empty_history(cell, weights, self.T)
+
+    def step(self, tick: Tick, state: History, noise: None) -> tuple[Weights, History]:
+        now = History(tick.trace, _dense(tick))
+        history = jax.tree.map(lambda old, new: old.at[tick.t % self.T].set(new), state, now)
+        nothing = jax.tree.map(jnp.zeros_like, tick.weights)
+        gradient = jax.lax.cond(self.emits(tick.t), lambda: self._backward(tick, history), lambda: nothing)
+        return gradient, history
+
+    def _backward(self, tick: Tick, history: History) -> Weights:
+        cell, weights = tick.cell, tick.weights
+
+        def back(carry: State, kept: History) -> tuple[State, State]:
+            c = jax.tree.map(jnp.add, kept.credit, carry)
+            return cell.pull(weights, kept.traces, c), c
+
+        nothing = jax.tree.map(jnp.zeros_like, _dense(tick))
+        _, credit = jax.lax.scan(back, nothing, history, reverse=True)
+        each = jax.vmap(lambda trace, c: cell.deposit(weights, trace, c))(history.traces, credit)
+        return jax.tree.map(lambda leaf: leaf.sum(0), each)
+
+
+def _dense(tick: Tick) -> State:
+    """The immediate credit, with zeros where nothing is handed to a state variable."""
+    return tuple(jnp.zeros_like(a) if u is None else u for u, a in zip(tick.cbar, tick.state, strict=True))
+
+
+def _empty_history(cell: Cell, weights: Weights, length: int) -> History:
+    x = jnp.zeros(cell.n_in, cell.dtype)
+    state, trace = jax.eval_shape(cell.forward, weights, cell.init_state(), x)
+    return jax.tree.map(lambda leaf: jnp.zeros((length, *leaf.shape), leaf.dtype), History(trace, state))

@@ -1,0 +1,82 @@
+"""Reverse Kronecker-factored RTRL (Marschall, Cho & Savin 2019)."""
+
+from typing import ClassVar, NamedTuple
+
+import equinox as eqx
+import jax
+from jaxtyping import Array, Float, PRNGKeyArray
+
+from recurra import checks
+from recurra.algebra import add, balance, combine, mul, outer, total, vecmat
+from recurra.cells.base import Cell, Credit, Weights
+from recurra.cells.unitwise import Sources, listened
+from recurra.learners.base import PastFacing, Tick, unitwise
+from recurra.noise import Noise, signs
+
+
+class ReverseKronecker(NamedTuple):
+    """M[k, i, j] ≈ A[i] B[k, j]: A by gate, B by state variable and source, B[source][p][k, j]."""
+
+    A: tuple[Float[Array, " n"], ...]
+    B: tuple[tuple[Float[Array, "n _"], ...], ...]
+
+
+class RKFRTRL(PastFacing):
+    """A = ρ0 A + ρ1 ν,   B = J B / ρ0 + ν Mbar / ρ1, where ν Mbar contracts the index i alone."""
+
+    nu: Noise = eqx.field(static=True, default=signs)
+    initial_scale: float | Float[Array, ""] = 1.0
+
+    name: ClassVar[str] = "R-KF-RTRL"
+    facing: ClassVar = "past"
+    tensor: ClassVar[str] = "A_i B_kj"
+    stochastic: ClassVar[bool] = True
+    numerical: ClassVar[bool] = False
+    memory: ClassVar[str] = "n²"
+    time: ClassVar[str] = "n³"
+    unitwise: ClassVar[bool] = True
+
+    def __check_init__(self) -> None:
+        checks.in_range(self, "initial_scale", least=0.0)
+
+    def init(self, cell: Cell, weights: Weights, key: PRNGKeyArray, n_out: int) -> ReverseKronecker:
+        cell = unitwise(cell)
+        n, gates, fan = cell.n, len(cell.listens), (cell.n, cell.n_in, 1)
+        key_A, key_B = jax.random.split(key)
+        draw = lambda key, *shape: self.initial_scale * jax.random.normal(key, shape, cell.dtype)
+        keys = jax.random.split(key_B, (len(fan), cell.states))
+        return ReverseKronecker(
+            tuple(draw(key, n) for key in jax.random.split(key_A, gates)),
+            tuple(tuple(draw(keys[j, p], n, m) / n**0.5 for p in range(cell.states)) for j, m in enumerate(fan)),
+        )
+
+    def noise(self, cell: Cell, key: PRNGKeyArray, steps: int) -> tuple[Float[Array, "steps n"], ...]:
+        cell = unitwise(cell)
+        nu = self.nu(key, (len(cell.listens), steps, cell.n), cell.dtype)
+        return tuple(nu[g] for g in range(len(cell.listens)))
+
+    def advance(self, tick: Tick, state: ReverseKronecker, noise: tuple[Array, ...]) -> ReverseKronecker:
+        nu = noise
+        _, D, ahat = tick.trace
+        JB = tuple(tick.push(B) for B in state.B)
+
+        def nu_Mbar(source: int, p: int) -> Array:
+            # Only the gates that listen to this source have an immediate influence through it.
+            heard = (mul(nu[g], d) for g, d in enumerate(D[p]) if tick.weights[g][source] is not None)
+            return outer(total(*heard), ahat[source])
+
+        immediate = tuple(tuple(nu_Mbar(source, p) for p in range(len(D))) for source in range(len(ahat)))
+        rho0 = balance(JB, state.A)
+        rho1 = balance(immediate, nu)
+        return ReverseKronecker(
+            combine(rho0, state.A, rho1, nu),
+            jax.tree.map(lambda jb, now: jb / rho0 + now / rho1, JB, immediate),
+        )
+
+    def contract(self, cell: Cell, weights: Weights, c: Credit, state: ReverseKronecker) -> Weights:
+        row = Sources(*(
+            add(*(None if u is None else vecmat(u, b) for u, b in zip(c, B, strict=True))) for B in state.B
+        ))
+        return tuple(
+            listened(gate, row, lambda r, a=a: outer(a, r)) for gate, a in zip(weights, state.A, strict=True)
+        )

@@ -1,0 +1,74 @@
+"""Losses of an affine readout z against a label y*, each with its error dL/dz."""
+
+import abc
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+
+class Loss(eqx.Module):
+    """A loss returns its value and its error, the derivative in the readout."""
+
+    @abc.abstractmethod
+    def __call__(
+        self, z: Float[Array, " n_out"], label: Float[Array, " n_out"]
+    ) -> tuple[Float[Array, ""], Float[Array, " n_out"]]: ...
+
+    def check_labels(self, labels: np.ndarray) -> None:
+        """Raise if these labels, one row a step, make no sense under the loss."""
+        return None
+
+
+class SoftmaxCrossEntropy(Loss):
+    """-Σ y* log softmax(z), where y* is a distribution."""
+
+    def __call__(
+        self, z: Float[Array, " n_out"], label: Float[Array, " n_out"]
+    ) -> tuple[Float[Array, ""], Float[Array, " n_out"]]:
+        log_y = jax.nn.log_softmax(z)
+        return -jnp.sum(label * log_y), jnp.exp(log_y) - label
+
+    def check_labels(self, labels: np.ndarray) -> None:
+        _check_probabilities(labels, "softmax cross-entropy")
+        sums = labels.sum(axis=1)
+        wrong = np.flatnonzero(np.abs(sums - 1) > 1e-4)
+        if wrong.size:
+            raise ValueError(
+                f"Softmax cross-entropy needs labels that are distributions, and row {wrong[0]} sums to "
+                f"{sums[wrong[0]]:.6g}: divide each row by its sum, or use SigmoidCrossEntropy for independent outputs."
+            )
+
+
+class SigmoidCrossEntropy(Loss):
+    """-Σ y* log σ(z) + (1 - y*) log(1 - σ(z)), each output a probability of its own."""
+
+    def __call__(
+        self, z: Float[Array, " n_out"], label: Float[Array, " n_out"]
+    ) -> tuple[Float[Array, ""], Float[Array, " n_out"]]:
+        return jnp.sum(jax.nn.softplus(z) - label * z), jax.nn.sigmoid(z) - label
+
+    def check_labels(self, labels: np.ndarray) -> None:
+        _check_probabilities(labels, "sigmoid cross-entropy")
+
+
+class SquaredError(Loss):
+    """½ Σ (z - y*)²: half the sum, so that the error is z - y*."""
+
+    def __call__(
+        self, z: Float[Array, " n_out"], label: Float[Array, " n_out"]
+    ) -> tuple[Float[Array, ""], Float[Array, " n_out"]]:
+        error = z - label
+        return jnp.sum(error * error) / 2, error
+
+
+def _check_probabilities(labels: np.ndarray, loss: str) -> None:
+    outside = np.argwhere((labels < 0) | (labels > 1))
+    if outside.size:
+        row, column = outside[0]
+        raise ValueError(
+            f"Labels under {loss} must lie in [0, 1], and row {row}, column {column} is {labels[row, column]:.6g}: "
+            "give probabilities, or use SquaredError."
+        )

@@ -1,0 +1,89 @@
+"""A cell, an affine readout and a loss: the forward step, the error and the immediate credit."""
+
+from typing import NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float, Int, PRNGKeyArray
+
+from recurra import checks
+from recurra.algebra import matvec, outer, vecmat
+from recurra.cells.base import Cell, State, Weights
+from recurra.feedback import random_feedback
+from recurra.learners.base import Tick
+from recurra.losses import Loss, SoftmaxCrossEntropy
+
+
+class Readout(NamedTuple):
+    """z = W a[0] + b."""
+
+    W: Float[Array, "n_out n"]
+    b: Float[Array, " n_out"]
+
+
+class NetworkWeights(NamedTuple):
+    """What is trained, and the feedback that is not; feedback is None where credit is exact."""
+
+    cell: Weights
+    readout: Readout
+    feedback: Float[Array, "n_out n"] | None
+
+
+class Step(NamedTuple):
+    """What one step of a network yields."""
+
+    loss: Float[Array, ""]
+    output: Float[Array, " n_out"]
+    readout_gradient: Readout
+    tick: Tick
+
+
+class Network(eqx.Module):
+    """A recurrent network with a readout, ready to learn.
+
+    With `random_feedback` the immediate credit reaches the state through fixed random weights instead of the
+    readout's own. The readout itself always follows its exact gradient.
+    """
+
+    cell: Cell
+    n_out: int
+    loss: Loss = SoftmaxCrossEntropy()
+    random_feedback: bool = False
+
+    def __check_init__(self) -> None:
+        checks.whole(self, "n_out")
+        if not isinstance(self.cell, Cell):
+            raise TypeError(
+                f"`cell` of Network must be a recurra cell, and is {type(self.cell).__name__}: wrap an Equinox cell "
+                "with recurra.GeneralCell."
+            )
+        if not isinstance(self.loss, Loss):
+            raise TypeError(f"`loss` of Network must be a recurra loss such as SquaredError(), and is {self.loss!r}.")
+
+    def init(self, key: PRNGKeyArray) -> NetworkWeights:
+        """w_out ~ N(0, 1/√n), b_out = 0, and the cell's own start."""
+        key_cell, key_out, key_feedback = jax.random.split(key, 3)
+        n, dtype = self.cell.widths[0], self.cell.dtype
+        return NetworkWeights(
+            self.cell.init_weights(key_cell),
+            Readout(jax.random.normal(key_out, (self.n_out, n), dtype) / n**0.5, jnp.zeros(self.n_out, dtype)),
+            random_feedback(key_feedback, self.n_out, n, dtype) if self.random_feedback else None,
+        )
+
+    def step(
+        self,
+        weights: NetworkWeights,
+        before: State,
+        x: Float[Array, " n_in"],
+        label: Float[Array, " n_out"],
+        t: Int[Array, ""],
+    ) -> Step:
+        """One step: the loss, the readout's gradient, and the tick that learners see."""
+        state, trace = self.cell.forward(weights.cell, before, x)
+        output = matvec(weights.readout.W, state[0]) + weights.readout.b
+        loss, error = self.loss(output, label)
+        feedback = weights.readout.W if weights.feedback is None else weights.feedback
+        cbar = (vecmat(error, feedback), *(None for _ in state[1:]))
+        tick = Tick(self.cell, weights.cell, t, before, state, trace, label, error, cbar)
+        return Step(loss, output, Readout(outer(error, state[0]), error), tick)

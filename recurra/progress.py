@@ -1,0 +1,65 @@
+"""How far a run is: a bar on a terminal, a plain line now and then elsewhere."""
+
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+#: seconds between plain lines
+LOG_EVERY = 10.0
+
+
+#: takes the number of steps done so far
+Report = Callable[[int], None]
+
+
+@contextmanager
+def progress(label: str, steps: int, show: bool) -> Iterator[Report]:
+    """Reports go to standard error: a bar where it is a terminal, else a line every ten seconds."""
+    if not show:
+        yield lambda done: None
+    elif sys.stderr.isatty():
+        with _bar(label, steps) as report:
+            yield report
+    else:
+        yield _log_lines(label, steps)
+
+
+@contextmanager
+def _bar(label: str, steps: int) -> Iterator[Report]:
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
+
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        TaskProgressColumn(),
+        TextColumn("{task.fields[rate]}"),
+        TimeRemainingColumn(compact=True),
+    )
+    with Progress(*columns, console=Console(stderr=True)) as bar:
+        task = bar.add_task(label, total=steps, rate="compiling")
+        started = time.perf_counter()
+
+        def report(done: int) -> None:
+            rate = done / max(time.perf_counter() - started, 1e-9)
+            bar.update(task, completed=done, rate=f"{rate:,.0f} steps/s" if done else "")
+
+        yield report
+
+
+def _log_lines(label: str, steps: int) -> Report:
+    started = last = time.perf_counter()
+
+    def report(done: int) -> None:
+        nonlocal last
+        now = time.perf_counter()
+        if now - last < LOG_EVERY or not done:
+            return
+        last = now
+        rate = done / (now - started)
+        left = int((steps - done) / rate)
+        clock = f"{left // 3600}:{left // 60 % 60:02d}:{left % 60:02d}"
+        print(f"{label}: {done:,} of {steps:,} steps, {rate:,.0f} steps/s, {clock} left", file=sys.stderr, flush=True)
+
+    return report

@@ -1,0 +1,60 @@
+"""What a run keeps on the host between chunks, independent of how it is cut."""
+
+import jax
+import numpy as np
+from jaxtyping import PyTree
+
+
+class Losses:
+    """Window means of the loss. A window is averaged whole, in double precision, once its last step is in."""
+
+    def __init__(self, seeds: tuple[int, ...], window: int):
+        self.seeds, self.window = seeds, window
+        self.diverged: dict[int, int] = {}
+        self._means: list[np.ndarray] = []
+        self._pending = np.zeros((len(seeds), 0))
+        self._seen = 0
+
+    def append(self, losses: np.ndarray) -> None:
+        """Each seed's loss at the next steps, (seed, step)."""
+        self._note_divergence(losses)
+        self._seen += losses.shape[1]
+        pending = np.concatenate([self._pending, losses.astype(np.float64)], axis=1)
+        whole = pending.shape[1] // self.window
+        for i in range(whole):
+            self._means.append(pending[:, i * self.window : (i + 1) * self.window].mean(axis=1))
+        self._pending = pending[:, whole * self.window :]
+
+    def means(self) -> np.ndarray:
+        """(seed, window), an unfinished window last."""
+        rest = [self._pending.mean(axis=1)] if self._pending.shape[1] else []
+        return np.stack(self._means + rest, axis=1) if self._means or rest else np.zeros((len(self.seeds), 0))
+
+    def ends(self) -> np.ndarray:
+        """The step after which each window ends."""
+        whole = np.arange(1, len(self._means) + 1) * self.window
+        return np.append(whole, self._seen) if self._pending.shape[1] else whole
+
+    def _note_divergence(self, losses: np.ndarray) -> None:
+        wrong = ~np.isfinite(losses)
+        for row in np.flatnonzero(wrong.any(axis=1)):
+            self.diverged.setdefault(self.seeds[row], self._seen + int(wrong[row].argmax()))
+
+
+class Records:
+    """Per-step records, (seed, step, ...). The first `delay` moments lie before the first step and are left out."""
+
+    def __init__(self, delay: int):
+        self._delay = delay
+        self._chunks: list[PyTree[np.ndarray]] = []
+
+    def append(self, records: PyTree[np.ndarray]) -> None:
+        """The records of the next steps."""
+        if jax.tree.leaves(records):
+            self._chunks.append(records)
+
+    def joined(self) -> PyTree[np.ndarray]:
+        """All of them."""
+        if not self._chunks:
+            return {}
+        return jax.tree.map(lambda *leaves: np.concatenate(leaves, axis=1)[:, self._delay :], *self._chunks)

@@ -1,0 +1,76 @@
+"""What a training run leaves behind."""
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from jaxtyping import PyTree
+
+from recurra.network import NetworkWeights
+
+if TYPE_CHECKING:
+    import xarray
+
+
+@dataclass(frozen=True)
+class Result:
+    """One learner over many seeds.
+
+    `loss[s, w]` is the mean loss of seed s over window w, which ends after step `step[w]`; the last window may be
+    shorter. `records[name]` holds what was asked for, leaves (seed, step, ...). `diverged` maps a seed to the first
+    step at which its loss was not finite.
+    """
+
+    seeds: tuple[int, ...]
+    step: np.ndarray
+    loss: np.ndarray
+    weights: NetworkWeights
+    records: dict[str, PyTree[np.ndarray]]
+    diverged: dict[int, int]
+    steps: int
+    interrupted: bool
+    seconds: float
+    compile_seconds: float
+    config: dict[str, Any] = field(default_factory=dict)
+
+    def final_loss(self, last: float = 0.1) -> np.ndarray:
+        """Each seed's mean loss over the last part of the run, the last tenth by default; nan where it diverged."""
+        if not 0 < last <= 1:
+            raise ValueError(f"`last` is the part of the run to average over, in (0, 1], and is {last}.")
+        length = np.diff(self.step, prepend=0)
+        inside = self.step > self.steps * (1 - last)
+        return np.average(self.loss[:, inside], axis=1, weights=length[inside])
+
+    def to_xarray(self) -> "xarray.Dataset":
+        """Loss by seed and step, with the configuration as an attribute."""
+        import json
+
+        import xarray
+
+        data = xarray.Dataset(
+            {"loss": (("seed", "step"), self.loss)},
+            coords={"seed": list(self.seeds), "step": self.step},
+            attrs={"config": json.dumps(self.config), "interrupted": int(self.interrupted), "steps": self.steps},
+        )
+        diverged = np.array([self.diverged.get(seed, -1) for seed in self.seeds])
+        data["diverged_at"] = ("seed", diverged)
+        data["loss"].attrs["long_name"] = "loss, mean over a window"
+        data["step"].attrs["long_name"] = "steps at the end of the window"
+        data["diverged_at"].attrs["long_name"] = "first step with a non-finite loss; -1 for none"
+        return data
+
+
+def standard_error(values: np.ndarray) -> float:
+    """Standard error of the mean over seeds; nan for a single one."""
+    return float(np.std(values, ddof=1) / np.sqrt(len(values))) if len(values) > 1 else float("nan")
+
+
+def save(data: "xarray.Dataset", path: Path) -> None:
+    """Write a netCDF file whole or not at all: a file of the same name stays until the new one is complete."""
+    partial = path.with_name(f".{path.name}.partial")
+    try:
+        data.to_netcdf(partial, engine="h5netcdf")
+        partial.replace(path)
+    finally:
+        partial.unlink(missing_ok=True)

@@ -1,0 +1,84 @@
+"""The mimic task: reproduce the outputs of a random network."""
+
+from typing import NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float, Int, PRNGKeyArray
+
+from recurra import checks
+from recurra.algebra import matvec
+from recurra.cells.base import State
+from recurra.cells.rnn import RNN
+from recurra.cells.unitwise import Gates, UnitwiseCell
+from recurra.losses import SquaredError
+from recurra.network import Network, Readout
+from recurra.noise import signs
+from recurra.tasks.base import Task, stretched_block
+
+
+class Target(NamedTuple):
+    """The network to be mimicked and its present state."""
+
+    weights: Gates
+    readout: Readout
+    state: State
+
+
+class Mimic(Task):
+    """Labels are the outputs of an untrained `target` network that hears the same fair bits.
+
+    The target starts like a network to be trained, but its biases are ~ N(0, `bias`). With `stretch` each input lasts
+    that many steps, while the target moves at every step.
+    """
+
+    target: UnitwiseCell = eqx.field(default_factory=lambda: RNN(n_in=32, n=32))
+    outputs: int = 32
+    stretch: int = 1
+    bias: float | Float[Array, ""] = 0.1
+
+    def __check_init__(self) -> None:
+        checks.whole(self, "outputs")
+        checks.whole(self, "stretch")
+        checks.in_range(self, "bias", least=0.0)
+        if not isinstance(self.target, UnitwiseCell):
+            raise TypeError(f"`target` of Mimic must be a unit-wise cell such as RNN, and is {type(self.target).__name__}.")
+
+    @property
+    def n_in(self) -> int:
+        return self.target.n_in
+
+    @property
+    def n_out(self) -> int:
+        return self.outputs
+
+    @property
+    def block_length(self) -> int:
+        return stretched_block(self.stretch)
+
+    def init(self, key: PRNGKeyArray, dtype: jnp.dtype) -> Target:
+        key_network, key_bias, key_out = jax.random.split(key, 3)
+        weights = Network(self.target, self.outputs, SquaredError()).init(key_network)
+        normal = lambda key, like: self.bias * jax.random.normal(key, like.shape, like.dtype)
+        keys = jax.random.split(key_bias, len(weights.cell))
+        gates = tuple(
+            gate._replace(bias=gate.bias + normal(key, gate.bias)) for gate, key in zip(weights.cell, keys, strict=True)
+        )
+        readout = weights.readout._replace(b=normal(key_out, weights.readout.b))
+        return Target(gates, readout, self.target.init_state())
+
+    def block(
+        self, state: Target, key: PRNGKeyArray, number: Int[Array, ""], dtype: jnp.dtype
+    ) -> tuple[Float[Array, "steps n_in"], Float[Array, "steps n_out"], Target]:
+        bits = (1 + signs(key, (self.block_length // self.stretch, self.n_in), dtype)) / 2
+        x = jnp.repeat(bits, self.stretch, axis=0)
+
+        def step(a: State, x: Array) -> tuple[State, Array]:
+            a, _ = self.target.forward(state.weights, a, x)
+            return a, a[0]
+
+        last, states = jax.lax.scan(step, state.state, x)
+        # All outputs of the block in one matrix product, after the states are known.
+        labels = matvec(states, state.readout.W.T) + state.readout.b
+        return x, labels, state._replace(state=last)
