@@ -49,10 +49,10 @@ class ROK(PastFacing):
             zeros(cell.n + cell.n_in + 1), zeros(cell.states * cell.n, len(cell.listens) * cell.n)
         )
 
-    def noise(self, cell: Cell, key: PRNGKeyArray, steps: int) -> Float[Array, "steps r+1"]:
+    def noise(self, cell: Cell, key: PRNGKeyArray, steps: int) -> Float[Array, "steps q"]:
         return signs(key, (steps, self.r + 1), cell.dtype)
 
-    def advance(self, tick: Tick, state: KroneckerSum, noise: Float[Array, " r+1"]) -> KroneckerSum:
+    def advance(self, tick: Tick, state: KroneckerSum, noise: Float[Array, " q"]) -> KroneckerSum:
         cell = unitwise(tick.cell)
         S, gn, r = state.B.shape
         ahat = jnp.concatenate(tick.trace.ahat)
@@ -60,7 +60,7 @@ class ROK(PastFacing):
         JB = matvec(cell.jacobian(tick.weights, tick.trace), state.B.reshape(S, gn * r))
         L = jnp.column_stack([state.A, ahat])
         R = jnp.column_stack([JB.reshape(S * gn, r), D.reshape(S * gn)])
-        A, B = reduced(L, R, noise)
+        A, B = _reduced_each(L, R, noise)
         return KroneckerSum(A, B.reshape(S, gn, r))
 
     def contract(self, cell: Cell, weights: Weights, c: Credit, state: KroneckerSum) -> Weights:
@@ -72,7 +72,7 @@ class ROK(PastFacing):
 
 
 def reduced(
-    L: Float[Array, "m r+1"], R: Float[Array, "p r+1"], sign: Float[Array, " r+1"]
+    L: Float[Array, "m q"], R: Float[Array, "p q"], sign: Float[Array, " q"]
 ) -> tuple[Float[Array, "m r"], Float[Array, "p r"]]:
     """Factors of one column less with E[L' R'ᵀ] = L Rᵀ and least variance."""
     r = L.shape[1] - 1
@@ -84,19 +84,35 @@ def reduced(
     return Q_L @ (U @ X), Q_R @ (Vt.T @ X)
 
 
-def _thinned(sigma: Float[Array, " r+1"], sign: Float[Array, " r+1"]) -> Float[Array, "r+1 r"]:
+@jax.custom_batching.sequential_vmap
+def _one_after_another(L: Array, R: Array, sign: Array) -> tuple[Array, Array]:
+    return reduced(L, R, sign)
+
+
+def _reduced_each(L: Array, R: Array, sign: Array) -> tuple[Array, Array]:
+    """`reduced`, of which a vmap over seeds is a loop on the CPU.
+
+    There a batch of decompositions waits for threads of the pool it runs in, and two such batches at a time can wait
+    for each other for ever; single ones never wait.
+    """
+    on_cpu = jax.default_backend() == "cpu"
+    return _one_after_another(L, R, sign) if on_cpu else reduced(L, R, sign)
+
+
+def _thinned(sigma: Float[Array, " q"], sign: Float[Array, " q"]) -> Float[Array, "q r"]:
     """X with E[X Xᵀ] = diag(σ): the k largest are kept, the others share the remaining r - k columns at random."""
     r = len(sigma) - 1
     index = jnp.arange(r + 1)
     tail = jnp.cumsum(sigma[::-1])[::-1]
-    k = jnp.argmax((r - index) * sigma <= tail)  # smallest such index; at most r - 1
-    s = jnp.where(tail[k] > 0, tail[k], 1)
-    z0 = jnp.where(index < k, 0, jnp.sqrt(jnp.clip(1 - sigma * (r - k) / s, 0)))
+    k = jnp.argmax((r - index).astype(sigma.dtype) * sigma <= tail)  # the smallest such index, at most r - 1
+    share = tail[k] / (r - k).astype(sigma.dtype)
+    ratio = sigma / jnp.where(share > 0, share, 1)
+    z0 = jnp.where(index < k, 0, jnp.sqrt(jnp.clip(1 - ratio, 0)))
     # The reflection that takes the last axis to -z0: its other columns are a basis of the complement of z0, and
     # the k kept axes stay as they are.
     v = z0 + jnp.eye(r + 1, dtype=sigma.dtype)[r]
     basis = jnp.eye(r + 1, dtype=sigma.dtype) - 2 * jnp.outer(v, v) / jnp.sum(v * v)
-    length = jnp.sqrt(jnp.where(index < k, sigma, tail[k] / (r - k)))
+    length = jnp.sqrt(jnp.where(index < k, sigma, share))
     return sign[:, None] * basis[:, :r] * length[:r]
 
 

@@ -1,0 +1,111 @@
+"""One training loop in plain JAX: the leaky tanh network on the Add task, with a hole where the algorithm goes.
+
+    ahat = (a(t-1), x(t), 1)        a(t) = (1 - α) a(t-1) + α tanh(W ahat)        D = α tanh'(W ahat)
+
+It imports nothing of the library and does the work the library does: random numbers drawn for blocks of 128 steps, plain
+gradient descent on W and on the readout, the loss of every step returned. α is an argument of the compiled program on
+both sides, so that neither can leave the leak out.
+"""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+
+BLOCK, N, N_IN, N_OUT, RATE = 128, 32, 2, 2, 1e-4
+M = N + N_IN + 1
+#: lags of the Add task
+T1, T2 = 6, 10
+
+
+class Step(NamedTuple):
+    """One step as an algorithm sees it."""
+
+    t: jax.Array
+    W: jax.Array  # (n, m)
+    alpha: jax.Array
+    before: jax.Array
+    a: jax.Array
+    ahat: jax.Array
+    D: jax.Array
+    label: jax.Array
+    error: jax.Array
+    cbar: jax.Array
+
+
+class Algorithm(NamedTuple):
+    """`start(key, W)` is its first state, `noise(key)` a block of random numbers, `learn` gives the next W and state."""
+
+    start: Callable[[jax.Array, jax.Array], Any]
+    noise: Callable[[jax.Array], Any]
+    learn: Callable[[Step, Any, Any], tuple[jax.Array, Any]]
+
+
+class Carry(NamedTuple):
+    """What goes from one step to the next."""
+
+    W: jax.Array
+    W_out: jax.Array  # (n_out, n)
+    b_out: jax.Array
+    a: jax.Array
+    state: Any
+
+
+def signs(key, shape):
+    """±1, 32 of them from every random word."""
+    size = 1
+    for length in shape:
+        size *= length
+    words = jax.random.bits(key, (-(-size // 32), 1), "uint32")
+    bits = (words >> jnp.arange(32, dtype="uint32")) & 1
+    return (2.0 * bits.reshape(-1)[:size] - 1).reshape(shape)
+
+
+def add_block(past, key):
+    """The inputs and labels of a block, and its last coins."""
+    x = (1 + signs(key, (BLOCK,))) / 2
+    coins = jnp.concatenate([past, x])
+    y = 0.5 + 0.5 * coins[T2 - T1 : T2 - T1 + BLOCK] - 0.25 * coins[:BLOCK]
+    show = lambda v: jnp.stack([v, 1 - v], axis=1)
+    return show(x), show(y), coins[BLOCK:]
+
+
+def start(algorithm, key):
+    """The carry and the last coins of one seed before its first step."""
+    key_rec, key_in, key_out, key_state = jax.random.split(key, 4)
+    w_rec = jax.random.orthogonal(key_rec, N)
+    W = jnp.concatenate([w_rec, jax.random.normal(key_in, (N, N_IN)) / N_IN**0.5, jnp.zeros((N, 1))], axis=1)
+    W_out = jax.random.normal(key_out, (N_OUT, N)) / N**0.5
+    return Carry(W, W_out, jnp.zeros(N_OUT), jnp.zeros(N), algorithm.start(key_state, W)), jnp.zeros(T2)
+
+
+def take_step(algorithm, alpha, carry, inputs):
+    """One step: forward, loss, credit, and both updates."""
+    t, x, label, noise = inputs
+    W, W_out, b_out, before, state = carry
+    ahat = jnp.concatenate([before, x, jnp.ones(1)])
+    phi = jnp.tanh(W @ ahat)
+    a = (1 - alpha) * before + alpha * phi
+    log_y = jax.nn.log_softmax(W_out @ a + b_out)
+    loss = -jnp.sum(label * log_y)
+    error = jnp.exp(log_y) - label
+    step = Step(t, W, alpha, before, a, ahat, alpha * (1 - phi * phi), label, error, error @ W_out)
+    W, state = algorithm.learn(step, state, noise)
+    return Carry(W, W_out - RATE * jnp.outer(error, a), b_out - RATE * error, a, state), loss
+
+
+def advance(algorithm, alpha, carry, past, key, first, blocks):
+    """`blocks` blocks from number `first` on, and the loss of every step."""
+
+    def block(running, number):
+        carry, past = running
+        key_task, key_noise = jax.random.split(jax.random.fold_in(key, number))
+        x, label, past = add_block(past, key_task)
+        t = number * BLOCK + jnp.arange(BLOCK)
+        step = lambda carry, inputs: take_step(algorithm, alpha, carry, inputs)
+        carry, losses = jax.lax.scan(step, carry, (t, x, label, algorithm.noise(key_noise)))
+        return (carry, past), losses
+
+    (carry, past), losses = jax.lax.scan(block, (carry, past), first + jnp.arange(blocks))
+    return carry, past, losses.reshape(-1)

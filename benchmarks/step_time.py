@@ -1,0 +1,77 @@
+"""Step times of every learner against a bare loop in plain JAX that does the same work.
+
+    python benchmarks/step_time.py                          all learners, 1 and 20 seeds, on one core
+    python benchmarks/step_time.py --cores 2                seeds split over two cores on both sides
+    python benchmarks/step_time.py --learners rflo uoro     some of them
+    python benchmarks/step_time.py --check                  only confirm that both sides compute the same
+
+The network is a tanh RNN of 32 units on the Add task. A ratio is library / bare; at most 1.15 is wanted.
+"""
+
+import argparse
+import json
+import os
+import platform
+from pathlib import Path
+
+WANTED = 1.15
+
+
+def main() -> None:
+    """Check, measure, print."""
+    options = parse()
+    if hasattr(os, "sched_setaffinity"):  # before JAX counts the cores
+        os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[: options.cores])
+
+    import agreement
+    import timing
+    from bare import ALGORITHMS
+
+    unknown = set(options.learners) - set(ALGORITHMS)
+    if unknown:
+        raise SystemExit(f"There are no learners {sorted(unknown)}: choose from {', '.join(ALGORITHMS)}.")
+    names = options.learners or list(ALGORITHMS)
+    agreement.check(names)
+    if options.check:
+        return
+
+    cores = f"{options.cores} core{'s' * (options.cores > 1)}"
+    print(f"\nµs a step a seed, {options.steps} steps a call, {cores}, medians of {options.repeats} interleaved pairs\n")
+    print(f"{'learner':10} {'seeds':>5} {'library':>8} {'bare':>8} {'ratio':>6}  {'spread':12}  {'compile s':>11}")
+    rows = []
+    for seeds in options.seeds:
+        for name in names:
+            rows.append(timing.measure(name, seeds, options.steps, options.repeats, options.cores))
+            print(line(rows[-1]), flush=True)
+    if options.json:
+        setting = {"cores": options.cores, "steps": options.steps, "repeats": options.repeats}
+        report = {**setting, "machine": platform.machine(), "rows": [row._asdict() for row in rows]}
+        options.json.write_text(json.dumps(report, indent=1) + "\n")
+
+
+def line(row) -> str:
+    """One learner's row of the table."""
+    spread = f"{row.least:.2f}..{row.most:.2f}"
+    compiled = f"{row.library_compile:.1f} / {row.bare_compile:.1f}"
+    mark = "" if row.ratio <= WANTED else "  slow"
+    return (
+        f"{row.learner:10} {row.seeds:5d} {row.library:8.2f} {row.bare:8.2f} {row.ratio:6.2f}  {spread:12}  "
+        f"{compiled:>11}{mark}"
+    )
+
+
+def parse() -> argparse.Namespace:
+    """The command line."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--learners", nargs="+", default=[], metavar="NAME", help="which learners (all)")
+    parser.add_argument("--seeds", nargs="+", type=int, default=[1, 20], metavar="COUNT", help="numbers of seeds (1 20)")
+    parser.add_argument("--cores", type=int, default=1, help="cores to use (1)")
+    parser.add_argument("--steps", type=int, default=16384, help="steps a call, a multiple of 128 (16384)")
+    parser.add_argument("--repeats", type=int, default=7, help="pairs of calls (7)")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="also write the table there")
+    parser.add_argument("--check", action="store_true", help="only confirm that both sides compute the same")
+    return parser.parse_args()
+
+
+if __name__ == "__main__":
+    main()

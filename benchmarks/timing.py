@@ -1,0 +1,108 @@
+"""Seconds that the library and a bare loop take for the same number of steps, called in turn."""
+
+import statistics
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from bare import ALGORITHMS
+from bare.loop import BLOCK, N, N_IN, N_OUT, RATE, Algorithm, advance, start
+
+import recurra
+from recurra.fleet import Fleet
+from recurra.loop import APPLIED, Loop
+
+#: takes every seed `steps` steps further and returns the loss of each, (seed, step)
+Runner = Callable[[], np.ndarray]
+
+
+class Timing(NamedTuple):
+    """Medians of µs a step a seed, the ratio library / bare with its spread, and seconds to the first step."""
+
+    learner: str
+    seeds: int
+    library: float
+    bare: float
+    ratio: float
+    least: float
+    most: float
+    library_compile: float
+    bare_compile: float
+
+
+def measure(name: str, seeds: int, steps: int, repeats: int, cores: int) -> Timing:
+    """Time one learner; pairs of calls are interleaved, so that a busy machine slows both."""
+    library, library_compile = timed(lambda: library_runner(name, seeds, steps))
+    bare, bare_compile = timed(lambda: bare_runner(ALGORITHMS[name], seeds, steps, cores))
+    for runner in (library, bare):
+        assert np.isfinite(runner()).all(), f"{name} diverged"
+    pairs = []
+    for i in range(repeats):
+        ours, theirs = (library, bare) if i % 2 == 0 else (bare, library)
+        first, second = timed(ours)[1], timed(theirs)[1]
+        pairs.append((first, second) if i % 2 == 0 else (second, first))
+    ratios = [ours / theirs for ours, theirs in pairs]
+    micros = [statistics.median(column) / (steps * seeds) * 1e6 for column in zip(*pairs, strict=True)]
+    return Timing(
+        name, seeds, *micros, statistics.median(ratios), min(ratios), max(ratios), library_compile, bare_compile
+    )
+
+
+def library_runner(name: str, seeds: int, steps: int) -> Runner:
+    """The library's compiled loop, as `recurra.train` builds it: numbers are arguments of the program."""
+    network = recurra.Network(recurra.RNN(n_in=N_IN, n=N), n_out=N_OUT)
+    loop = Loop(network, {APPLIED: recurra.LEARNERS[name]()}, recurra.Add(), RATE, {})
+    loop = jax.tree.map(lambda leaf: jnp.asarray(leaf) if isinstance(leaf, float) else leaf, loop)
+    fleet = Fleet(loop, jax.random.key(0), tuple(range(seeds)), steps)
+    assert fleet.capacity == steps, f"the library takes {fleet.capacity} steps a call at most, not {steps}"
+    done = 0
+
+    def run() -> np.ndarray:
+        nonlocal done
+        loss, _ = fleet.advance(done, done + steps)
+        done += steps
+        return loss
+
+    return run
+
+
+def bare_runner(algorithm: Algorithm, seeds: int, steps: int, cores: int) -> Runner:
+    """A bare loop: seeds vmapped, in one group for each core, each group called from its own thread."""
+    blocks, groups = steps // BLOCK, np.array_split(np.arange(seeds), min(cores, seeds))
+    alpha, root = jnp.asarray(1.0), jax.random.key(0)
+    over = jax.vmap if len(groups[0]) > 1 else lambda f, in_axes=0: f
+
+    @jax.jit
+    def begin(keys):
+        return over(lambda key: start(algorithm, key))(keys)
+
+    @jax.jit
+    def go(alpha, running, keys, first):
+        one = lambda running, key: advance(algorithm, alpha, *running, key, first, blocks)
+        return over(one)(running, keys)
+
+    fold = lambda group: jax.vmap(jax.random.fold_in, in_axes=(None, 0))(root, group)
+    keys = [fold(group) if len(group) > 1 else jax.random.fold_in(root, group[0]) for group in groups]
+    running = [begin(key) for key in keys]
+    compiled = go.lower(alpha, running[0], keys[0], 0).compile()
+    pool, number = ThreadPoolExecutor(len(groups)), 0
+
+    def run() -> np.ndarray:
+        nonlocal running, number
+        call = lambda state, key: jax.block_until_ready(compiled(alpha, state, key, number))
+        outputs = list(pool.map(call, running, keys))
+        running, number = [(carry, past) for carry, past, _ in outputs], number + blocks
+        return np.concatenate([np.atleast_2d(losses) for _, _, losses in outputs])
+
+    return run
+
+
+def timed(f: Callable) -> tuple:
+    """What f returns, and the seconds it took."""
+    began = time.perf_counter()
+    result = f()
+    return result, time.perf_counter() - began

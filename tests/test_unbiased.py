@@ -1,0 +1,164 @@
+"""Stochastic learners: the exact expectation of their estimate of M, over every sign pattern of several steps."""
+
+import itertools
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from driving import distance, drive, problem
+from reference import CELLS
+
+import recurra as rc
+from recurra import noise
+from recurra.algebra import balance, combine
+from recurra.learners.uoro import RankOne
+
+EXACT = 1e-10
+
+#: each with how many signs it draws a step, and how a row of them becomes its noise
+STOCHASTIC = {
+    "uoro": (rc.UORO(initial_scale=0.0), lambda cell: sum(cell.widths)),
+    "kf-rtrl": (rc.KFRTRL(initial_scale=0.0), lambda cell: 2),
+    "r-kf-rtrl": (rc.RKFRTRL(initial_scale=0.0), lambda cell: len(cell.listens) * cell.n),
+    "r-ok 1": (rc.ROK(r=1), lambda cell: 2),
+    "r-ok 2": (rc.ROK(r=2), lambda cell: 3),
+}
+
+
+def as_noise(learner, cell, signs):
+    """(steps, signs) as the learner's own noise, leading axis time."""
+    if isinstance(learner, rc.UORO):
+        return cell.split(signs, axis=1)
+    if isinstance(learner, rc.RKFRTRL):
+        return tuple(jnp.split(signs, len(cell.listens), axis=1))
+    if isinstance(learner, rc.KFRTRL):
+        return signs[:, 0], signs[:, 1]
+    return signs
+
+
+def estimates(learner, count, network, weights, xs, ys, budget=2**14):
+    """Every estimate of M after the last step that signs can lead to, flattened, and how many steps were run."""
+    steps = min(len(xs), int(np.log2(budget)) // count)
+    cell = network.cell
+    patterns = np.array(list(itertools.product([-1.0, 1.0], repeat=count * steps))).reshape(-1, steps, count)
+    first = learner.init(cell, weights.cell, jax.random.key(0), network.n_out)
+
+    def final(signs):
+        nu, state, a = as_noise(learner, cell, signs), first, cell.init_state()
+        for t in range(steps):
+            tick = network.step(weights, a, xs[t], ys[t], jnp.array(t, "int32")).tick
+            state = learner.advance(tick, state, jax.tree.map(lambda rows, t=t: rows[t], nu))
+            a = tick.state
+        M = learner.influence(cell, weights.cell, state)
+        return jnp.concatenate([leaf.ravel() for leaf in jax.tree.leaves(M)])
+
+    return np.asarray(jax.jit(jax.vmap(final))(jnp.array(patterns))), steps
+
+
+def exact(network, weights, xs, ys, steps):
+    state = drive(network, rc.RTRL(), weights, xs[:steps], ys[:steps])[-1][1]
+    M = rc.RTRL().influence(network.cell, weights.cell, state)
+    return np.concatenate([np.ravel(leaf) for leaf in jax.tree.leaves(M)])
+
+
+@pytest.mark.parametrize("cell", CELLS)
+@pytest.mark.parametrize("name", STOCHASTIC)
+def test_expectation_is_rtrl_s_tensor(name, cell):
+    learner, count = STOCHASTIC[name]
+    network, weights, xs, ys = problem(CELLS[cell][0], n=2, n_in=1, steps=4)
+    every, steps = estimates(learner, count(network.cell), network, weights, xs, ys, 2**16)
+    assert steps >= 2
+    assert distance(every.mean(axis=0), exact(network, weights, xs, ys, steps)) < EXACT
+    assert every.std(axis=0).max() > 1e-3  # and not because nothing was random
+
+
+@pytest.mark.parametrize("cell", CELLS)
+def test_full_rank_kronecker_sum_is_rtrl_without_randomness(cell):
+    network, weights, xs, ys = problem(CELLS[cell][0], n=2, n_in=2, steps=8)
+    learner = rc.ROK(r=5)  # ahat has n + n_in + 1 = 5 entries
+    for signs in (np.ones((8, 6)), -np.ones((8, 6)), np.random.default_rng(0).choice([-1.0, 1.0], (8, 6))):
+        state = drive(network, learner, weights, xs, ys, noise=jnp.array(signs))[-1][1]
+        M = learner.influence(network.cell, weights.cell, state)
+        expected = rc.RTRL().influence(
+            network.cell, weights.cell, drive(network, rc.RTRL(), weights, xs, ys)[-1][1]
+        )
+        assert distance(M, expected) < EXACT
+
+
+@pytest.mark.parametrize("cell", ["rnn", "leaky rnn"])
+def test_order_of_variances(cell):
+    """Total variance over all sign patterns of the same steps: KF below UORO and R-KF, r-OK falling with r."""
+    network, weights, xs, ys = problem(CELLS[cell][0], n=2, n_in=1, steps=3)
+    variance = lambda learner, count: estimates(learner, count, network, weights, xs, ys)[0].var(axis=0).sum()
+    kf = variance(rc.KFRTRL(initial_scale=0.0), 2)
+    assert kf < variance(rc.UORO(initial_scale=0.0), 2)
+    assert kf < variance(rc.RKFRTRL(initial_scale=0.0), 2)
+    falling = [variance(rc.ROK(r=r), r + 1) for r in (1, 2, 3)]
+    assert falling[0] > falling[1] > falling[2]
+    assert falling[0] <= kf + 1e-12  # optimal among rank one
+
+
+@pytest.mark.parametrize("nu", [noise.signs, noise.gaussian, noise.uniform])
+def test_noise_has_zero_mean_and_unit_variance(nu):
+    sample = np.asarray(nu(jax.random.key(0), (100_000,), jnp.dtype("float64")))
+    assert abs(sample.mean()) < 5 / np.sqrt(len(sample))
+    assert abs((sample**2).mean() - 1) < 5 * np.sqrt(2 / len(sample))
+    later = np.corrcoef(sample[:-1], sample[1:])[0, 1]
+    assert abs(later) < 5 / np.sqrt(len(sample))
+
+
+@pytest.mark.parametrize("learner", [rc.UORO, rc.KFRTRL, rc.RKFRTRL])
+@pytest.mark.parametrize("nu", [noise.gaussian, noise.uniform])
+def test_other_noise_is_unbiased_within_its_sampling_error(learner, nu):
+    network, weights, xs, ys = problem(CELLS["rnn"][0], n=2, n_in=1, steps=3)
+    learner, draws = learner(nu=nu, initial_scale=0.0), 40_000
+    cell = network.cell
+    first = learner.init(cell, weights.cell, jax.random.key(0), network.n_out)
+
+    def final(key):
+        rows, state, a = learner.noise(cell, key, 3), first, cell.init_state()
+        for t in range(3):
+            tick = network.step(weights, a, xs[t], ys[t], jnp.array(t, "int32")).tick
+            state = learner.advance(tick, state, jax.tree.map(lambda row, t=t: row[t], rows))
+            a = tick.state
+        leaves = jax.tree.leaves(learner.influence(cell, weights.cell, state))
+        return jnp.concatenate([leaf.ravel() for leaf in leaves])
+
+    sample = np.asarray(jax.jit(jax.vmap(final))(jax.random.split(jax.random.key(3), draws)))
+    error = sample.mean(axis=0) - exact(network, weights, xs, ys, 3)
+    standard_error = sample.std(axis=0) / np.sqrt(draws)
+    assert np.all(np.abs(error) < 5 * standard_error + 1e-12)
+
+
+def test_a_start_at_zero_is_finite():
+    network, weights, xs, ys = problem(CELLS["rnn"][0])
+    for name in ("uoro", "kf-rtrl", "r-kf-rtrl", "r-ok 2"):
+        for gradient, _, _ in drive(network, STOCHASTIC[name][0], weights, 0 * xs, ys):
+            assert all(bool(jnp.isfinite(leaf).all()) for leaf in jax.tree.leaves(gradient))
+
+
+class BiasedUORO(rc.UORO):
+    """B multiplied by ρ0 where it should be divided."""
+
+    def advance(self, tick, state, noise):
+        JA, nu_Mbar = tick.push(state.A), tick.deposit(noise)
+        rho0, rho1 = balance(state.B, JA), balance(nu_Mbar, noise)
+        return RankOne(combine(rho0, JA, rho1, noise), combine(rho0, state.B, 1 / rho1, nu_Mbar))
+
+
+class SignlessKFRTRL(rc.KFRTRL):
+    """Both terms added as they are: the cross terms no longer cancel."""
+
+    def advance(self, tick, state, noise):
+        return super().advance(tick, state, (noise[0] ** 2, noise[1] ** 2))
+
+
+@pytest.mark.parametrize(
+    ("wrong", "count"), [(BiasedUORO(initial_scale=0.0), 2), (SignlessKFRTRL(initial_scale=0.0), 2), (rc.UORO(), 2)]
+)
+def test_biased_rules_fail(wrong, count):
+    """The last is right, but starts from the paper's random tensors instead of zero, which is a bias at first."""
+    network, weights, xs, ys = problem(CELLS["rnn"][0], n=2, n_in=1, steps=3)
+    every, steps = estimates(wrong, count, network, weights, xs, ys)
+    assert distance(every.mean(axis=0), exact(network, weights, xs, ys, steps)) > 1e-3
