@@ -15,7 +15,7 @@ def float_dtype(dtype: DTypeLike | None) -> jnp.dtype:
     if not jnp.issubdtype(asked, jnp.floating):
         raise ValueError(f"`dtype` must be a floating-point type such as 'float32', and is {asked}.")
     if jax.dtypes.canonicalize_dtype(asked) != asked:
-        raise ValueError(f"`dtype` is {asked}, which JAX has switched off: set jax.config.update('jax_enable_x64', True).")
+        raise ValueError(f"`dtype` is {asked}, which JAX has switched off: set jax_enable_x64 in jax.config first.")
     return asked
 
 
@@ -34,10 +34,10 @@ def in_range(
             raise TypeError(f"`{name}` of {type(owner).__name__} must be a number, and is {value!r}.")
         return
     low = value > above if above is not None else least is None or value >= least
-    high = most is None or value <= most
+    high = value < float("inf") if most is None else value <= most
     if not (low and high):  # also when the value is nan
         bounds = f"above {above}" if above is not None else f"at least {least}" if least is not None else ""
-        upper = f"at most {most}" if most is not None else ""
+        upper = f"at most {most}" if most is not None else "finite"
         wanted = " and ".join(filter(None, [bounds, upper]))
         raise ValueError(f"`{name}` of {type(owner).__name__} must be {wanted}, and is {value}.")
 

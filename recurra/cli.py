@@ -1,6 +1,9 @@
 """The `recurra` command: a thin layer over `recurra.train`. JAX and its like are imported once a run begins."""
 
+import io
 import json
+import os
+import signal
 import sys
 from pathlib import Path
 from typing import Annotated, Any, cast, get_args
@@ -9,7 +12,7 @@ import typer
 
 from recurra import __version__
 from recurra.config import Settings, SettingsError, build, checked, hyperparameters, read_toml
-from recurra.runs import INTERRUPTED, check_writable, complain, print_table, run
+from recurra.runs import INTERRUPTED, check_writable, complain, leave, print_table, run
 
 #: the ancestor of all of typer's complaints about what was typed, whichever version is installed
 UsageError = cast(type[Exception], typer.BadParameter.__mro__[1])
@@ -19,26 +22,35 @@ app = typer.Typer(
 )
 
 
-def main(arguments: list[str] | None = None) -> None:
-    """Run the command; what goes wrong for the user is a line on standard error and status 2."""
-    if hasattr(sys.stdout, "reconfigure"):  # a terminal without ³ or – gets a question mark, not a traceback
-        sys.stdout.reconfigure(errors="replace")  # pyright: ignore[reportAttributeAccessIssue]
-    arguments = sys.argv[1:] if arguments is None else arguments
+def main() -> None:
+    """The `recurra` program."""
+    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+        signal.signal(signal.SIGINT, leave)
+    if isinstance(sys.stdout, io.TextIOWrapper):  # a terminal without ³ or – gets a question mark, not a traceback
+        sys.stdout.reconfigure(errors="replace")
+    status = execute(sys.argv[1:])
+    if status == INTERRUPTED:
+        # JAX may still be compiling in a thread of its own, and crashes if the interpreter is taken down around it.
+        sys.stdout.flush()
+        os._exit(status)
+    sys.exit(status)
+
+
+def execute(arguments: list[str]) -> int:
+    """Run one command; the exit status. What a user gets wrong is a line on standard error and status 2."""
+    command = typer.main.get_command(app)
     try:
-        command = typer.main.get_command(app)
-        status = command.main(arguments or ["--help"], prog_name="recurra", standalone_mode=False)
+        return command.main(arguments or ["--help"], prog_name="recurra", standalone_mode=False) or 0
     except SettingsError as error:
         complain(*str(error).splitlines())
-        status = 2
     except UsageError as error:
         complain(getattr(error, "format_message", error.__str__)())
-        status = 2
     except (KeyboardInterrupt, typer.Abort):
-        status = INTERRUPTED
-    sys.exit(status or 0)
+        return INTERRUPTED
+    return 2
 
 
-def _show_version(asked: bool) -> None:
+def _show_version(asked: bool | None) -> None:
     if asked:
         print(f"recurra {__version__}")
         raise typer.Exit
@@ -47,8 +59,8 @@ def _show_version(asked: bool) -> None:
 @app.callback()
 def _common(
     version: Annotated[
-        bool, typer.Option("--version", help="Show the version and exit.", callback=_show_version, is_eager=True)
-    ] = False,
+        bool | None, typer.Option("--version", help="Show the version and exit.", callback=_show_version, is_eager=True)
+    ] = None,
 ) -> None: ...
 
 
@@ -119,28 +131,27 @@ def _setting(name: str, panel: str, *flags: str) -> Any:
 
 @app.command("train")
 def train_command(
-    context: typer.Context,
     config: Annotated[Path | None, typer.Option(help="TOML file of settings; options given here override it.")] = None,
     out: Annotated[Path | None, typer.Option(help="Keep the losses in this netCDF file.")] = None,
     force: Annotated[bool, typer.Option("--force", help="Replace the file of --out if it exists.")] = False,
     as_json: AsJson = False,
     learners: Annotated[list[str] | None, _setting("learners", "Learning", "--learner")] = None,
-    steps: Annotated[int | None, _setting("steps", "Learning")] = None,
-    seeds: Annotated[int | None, _setting("seeds", "Learning")] = None,
+    steps: Annotated[Any, _setting("steps", "Learning")] = None,
+    seeds: Annotated[Any, _setting("seeds", "Learning")] = None,
     optimizer: Annotated[str | None, _setting("optimizer", "Learning")] = None,
-    learning_rate: Annotated[float | None, _setting("learning_rate", "Learning")] = None,
-    window: Annotated[int | None, _setting("window", "Learning")] = None,
-    key: Annotated[int | None, _setting("key", "Learning")] = None,
+    learning_rate: Annotated[Any, _setting("learning_rate", "Learning")] = None,
+    window: Annotated[Any, _setting("window", "Learning")] = None,
+    key: Annotated[Any, _setting("key", "Learning")] = None,
     task: Annotated[str | None, _setting("task", "Task")] = None,
-    t1: Annotated[int | None, _setting("t1", "Task")] = None,
-    t2: Annotated[int | None, _setting("t2", "Task")] = None,
+    t1: Annotated[Any, _setting("t1", "Task")] = None,
+    t2: Annotated[Any, _setting("t2", "Task")] = None,
     sampled: Annotated[bool | None, _setting("sampled", "Task")] = None,
-    inputs: Annotated[int | None, _setting("inputs", "Task")] = None,
-    outputs: Annotated[int | None, _setting("outputs", "Task")] = None,
-    stretch: Annotated[int | None, _setting("stretch", "Task")] = None,
+    inputs: Annotated[Any, _setting("inputs", "Task")] = None,
+    outputs: Annotated[Any, _setting("outputs", "Task")] = None,
+    stretch: Annotated[Any, _setting("stretch", "Task")] = None,
     cell: Annotated[str | None, _setting("cell", "Network")] = None,
-    n: Annotated[int | None, _setting("n", "Network")] = None,
-    alpha: Annotated[float | None, _setting("alpha", "Network")] = None,
+    n: Annotated[Any, _setting("n", "Network")] = None,
+    alpha: Annotated[Any, _setting("alpha", "Network")] = None,
     w_rec: Annotated[str | None, _setting("w_rec", "Network")] = None,
     random_feedback: Annotated[bool | None, _setting("random_feedback", "Network")] = None,
     dtype: Annotated[str | None, _setting("dtype", "Network")] = None,
@@ -149,7 +160,7 @@ def train_command(
 
     For example: recurra train --learner uoro --learner rflo --steps 200000 --out runs.nc
     """
-    given = context.params.items()
+    given = tuple(locals().items())  # every option by the name of its setting
     typed = {name: value for name, value in given if name in Settings.model_fields and value not in (None, [], ())}
     settings = checked({**(read_toml(config) if config else {}), **typed})
     if out is not None:

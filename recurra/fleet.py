@@ -6,14 +6,14 @@ compilation; the last seed fills the last group up.
 """
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Int, PRNGKeyArray, PyTree
+from jaxtyping import Array, Int, Key, PRNGKeyArray, PyTree
 
 from recurra.loop import Carry, Keys, Loop
 from recurra.network import NetworkWeights
@@ -39,7 +39,8 @@ class Fleet:
 
     def advance(self, start: int, stop: int) -> PyTree[np.ndarray]:
         """Take every seed from step `start` to `stop`: each step's loss and records, (seed, step, ...)."""
-        outputs = list(self._pool.map(lambda group: jax.block_until_ready(self._call(group, start, stop)), self._groups))
+        step = lambda group: jax.block_until_ready(self._call(group, start, stop))
+        outputs = list(self._pool.map(step, self._groups))
         self._groups = [(carry, keys) for (carry, _), (_, keys) in zip(outputs, self._groups, strict=True)]
         return jax.tree.map(lambda leaf: leaf[:, : stop - start], self._over_seeds([record for _, record in outputs]))
 
@@ -53,21 +54,22 @@ class Fleet:
 
     def _call(self, group: tuple[Carry, Keys], start: int, stop: int) -> tuple[Carry, PyTree[Array]]:
         # Bounds go in as arrays, so that no number of steps compiles anew.
-        return _advance(self._loop, *group, np.asarray(start, np.int32), np.asarray(stop, np.int32), self.capacity)
+        bounds = jnp.asarray(start, "int32"), jnp.asarray(stop, "int32")
+        return _advance(self._loop, *group, *bounds, self.capacity)
 
     def _over_seeds(self, groups: Sequence[PyTree[Array]]) -> PyTree[np.ndarray]:
         return jax.tree.map(lambda *parts: np.concatenate(parts)[: self._count], *groups)
 
     def _affordable(self, chunk: int) -> int:
         """Steps a call that keep its output within bounds."""
-        zero = np.zeros((), np.int32)
+        zero = jnp.zeros((), "int32")
         _, one_step = eqx.filter_eval_shape(_advance, self._loop, *self._groups[0], zero, zero, 1)
         size = sum(leaf.size * leaf.dtype.itemsize for leaf in jax.tree.leaves(one_step))
         return max(1, min(chunk, OUTPUT_BYTES // (size * len(self._groups))))
 
 
 @eqx.filter_jit
-def _init(loop: Loop, keys: PRNGKeyArray) -> tuple[Carry, Keys]:
+def _init(loop: Loop, keys: Key[Array, " seeds"]) -> tuple[Carry, Keys]:
     return _over_group(loop.init, keys)
 
 
@@ -78,7 +80,7 @@ def _advance(
     return _over_group(lambda carry, keys: loop.advance(carry, keys, start, stop, capacity), carry, keys)
 
 
-def _over_group(f, *trees: PyTree[Array]):
+def _over_group(f: Callable[..., PyTree[Array]], *trees: PyTree[Array]) -> PyTree[Array]:
     """vmap, but a group of one is left unbatched inside, where batched products would cost more."""
     if jax.tree.leaves(trees)[0].shape[0] > 1:
         return jax.vmap(f)(*trees)

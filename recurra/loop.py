@@ -49,7 +49,7 @@ class Carry(NamedTuple):
     state: State
     learners: dict[str, PyTree]
     task: Any
-    late: Any
+    late: Moment | None
 
 
 class Keys(NamedTuple):
@@ -91,9 +91,9 @@ class Loop(eqx.Module):
             cell.init_state(),
             learners,
             self.task.init(keys.task, dtype),
-            None,
+            self._delay_lines(cell.init_state(), weights.cell),
         )
-        return carry._replace(late=self._empty_delay_lines(carry, keys)), keys
+        return carry, keys
 
     def advance(
         self, carry: Carry, keys: Keys, start: Int[Array, ""], stop: Int[Array, ""], capacity: int
@@ -155,7 +155,9 @@ class Loop(eqx.Module):
             cell, cell_state = jax.lax.cond(emits, update, lambda w, s: (w, s), weights.cell, cell_state)
         readout, readout_state = _apply(self.optimizer, readout_gradient, readout_state, weights.readout)
 
-        moment, late = self._delayed(carry.late, x, label, output, loss, tick.state, gradients, t)
+        emitted = {name: jnp.asarray(learner.emits(t)) for name, learner in self.learners.items()}
+        now = Moment(x, label, output, loss, tick.state, gradients, emitted)
+        moment, late = (now, None) if carry.late is None else _delayed(now, carry.late, t)
         records = {name: recorder(moment) for name, recorder in self.recorders.items()}
         return Carry(
             NetworkWeights(cell, readout, weights.feedback),
@@ -166,53 +168,35 @@ class Loop(eqx.Module):
             late,
         ), (loss, records)
 
-    def _delayed(
-        self,
-        late: Any,
-        x: Array,
-        label: Array,
-        output: Array,
-        loss: Array,
-        state: State,
-        gradients: dict[str, Weights],
-        t: Int[Array, ""],
-    ) -> tuple[Moment | None, Any]:
-        """The moment that is complete now: `delay` steps ago."""
-        if not self.recorders:
-            return None, None
-        emitted = {name: jnp.asarray(learner.emits(t)) for name, learner in self.learners.items()}
-        values = ((x, label, output, loss, state), {name: (gradients[name], emitted[name]) for name in self.learners})
-        # Each line is a ring as long as its delay: what is read was written one round ago.
-        swap = lambda new, ring: (ring[t % len(ring)], ring.at[t % len(ring)].set(new)) if len(ring) else (new, ring)
-        leaves, treedef = jax.tree.flatten(values)
-        rings = treedef.flatten_up_to(late)
-        ready, late = zip(*map(swap, leaves, rings), strict=True)
-        basics, per_learner = jax.tree.unflatten(treedef, ready)
-        moment = Moment(
-            *basics,
-            {name: gradient for name, (gradient, _) in per_learner.items()},
-            {name: flag for name, (_, flag) in per_learner.items()},
-        )
-        return moment, jax.tree.unflatten(treedef, late)
-
-    def _empty_delay_lines(self, carry: Carry, keys: Keys) -> Any:
+    def _delay_lines(self, state: State, weights: Weights) -> Moment | None:
+        """Empty rings in the shape of a moment, each as long as what it holds must wait for the latest gradient."""
         if not self.recorders:
             return None
-        cell, dtype = self.network.cell, self.network.cell.dtype
         ring = lambda steps: lambda leaf: jnp.zeros((steps, *leaf.shape), leaf.dtype)
-        basics = (
-            jnp.zeros(cell.n_in, dtype), jnp.zeros(self.network.n_out, dtype), jnp.zeros(self.network.n_out, dtype),
-            jnp.zeros((), dtype), carry.state,
-        )  # fmt: skip
-        per_learner = {
-            name: jax.tree.map(ring(self.delay - learner.lag), (carry.weights.cell, jnp.zeros((), bool)))
-            for name, learner in self.learners.items()
-        }
-        return jax.tree.map(ring(self.delay), basics), per_learner
+        wait = {name: ring(self.delay - learner.lag) for name, learner in self.learners.items()}
+        zeros = lambda *shape: ring(self.delay)(jnp.zeros(shape, self.network.cell.dtype))
+        return Moment(
+            input=zeros(self.network.cell.n_in),
+            label=zeros(self.network.n_out),
+            output=zeros(self.network.n_out),
+            loss=zeros(),
+            state=jax.tree.map(ring(self.delay), state),
+            gradients={name: jax.tree.map(line, weights) for name, line in wait.items()},
+            emitted={name: line(jnp.zeros((), bool)) for name, line in wait.items()},
+        )
 
 
 #: the name of the learner whose gradients are applied
 APPLIED = "applied"
+
+
+def _delayed(now: Moment, late: Moment, t: Int[Array, ""]) -> tuple[Moment, Moment]:
+    """The moment that is whole now, and the rings: what is read was written one round ago."""
+    leaves, treedef = jax.tree.flatten(now)
+    rings = treedef.flatten_up_to(late)
+    ready = [ring[t % len(ring)] if len(ring) else leaf for leaf, ring in zip(leaves, rings, strict=True)]
+    rings = [ring.at[t % len(ring)].set(leaf) if len(ring) else ring for leaf, ring in zip(leaves, rings, strict=True)]
+    return jax.tree.unflatten(treedef, ready), jax.tree.unflatten(treedef, rings)
 
 
 def _init_optimizer(optimizer: Optimizer, weights: PyTree) -> PyTree:

@@ -11,7 +11,6 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, PRNGKeyArray
 
-
 #: a distribution with zero mean and unit variance, drawn from (key, shape, dtype)
 Noise = Callable[[PRNGKeyArray, tuple[int, ...], Any], Float[Array, "..."]]
 

@@ -12,28 +12,36 @@ class Losses:
         self.seeds, self.window = seeds, window
         self.diverged: dict[int, int] = {}
         self._means: list[np.ndarray] = []
-        self._pending = np.zeros((len(seeds), 0))
-        self._seen = 0
+        self._pending: list[np.ndarray] = []
+        self._waiting = self._seen = 0
 
     def append(self, losses: np.ndarray) -> None:
         """Each seed's loss at the next steps, (seed, step)."""
         self._note_divergence(losses)
         self._seen += losses.shape[1]
-        pending = np.concatenate([self._pending, losses.astype(np.float64)], axis=1)
-        whole = pending.shape[1] // self.window
+        self._waiting += losses.shape[1]
+        self._pending.append(losses)
+        if self._waiting < self.window:
+            return
+        pending = np.concatenate(self._pending, axis=1)
+        whole = self._waiting // self.window
         for i in range(whole):
-            self._means.append(pending[:, i * self.window : (i + 1) * self.window].mean(axis=1))
-        self._pending = pending[:, whole * self.window :]
+            self._means.append(self._mean(pending[:, i * self.window : (i + 1) * self.window]))
+        self._pending = [pending[:, whole * self.window :].copy()]
+        self._waiting -= whole * self.window
 
     def means(self) -> np.ndarray:
         """(seed, window), an unfinished window last."""
-        rest = [self._pending.mean(axis=1)] if self._pending.shape[1] else []
+        rest = [self._mean(np.concatenate(self._pending, axis=1))] if self._waiting else []
         return np.stack(self._means + rest, axis=1) if self._means or rest else np.zeros((len(self.seeds), 0))
 
     def ends(self) -> np.ndarray:
         """The step after which each window ends."""
         whole = np.arange(1, len(self._means) + 1) * self.window
-        return np.append(whole, self._seen) if self._pending.shape[1] else whole
+        return np.append(whole, self._seen) if self._waiting else whole
+
+    def _mean(self, losses: np.ndarray) -> np.ndarray:
+        return losses.mean(axis=1, dtype=np.float64)
 
     def _note_divergence(self, losses: np.ndarray) -> None:
         wrong = ~np.isfinite(losses)

@@ -1,8 +1,8 @@
 """What a training run leaves behind."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from jaxtyping import PyTree
@@ -32,26 +32,25 @@ class Result:
     interrupted: bool
     seconds: float
     compile_seconds: float
-    config: dict[str, Any] = field(default_factory=dict)
 
     def final_loss(self, last: float = 0.1) -> np.ndarray:
         """Each seed's mean loss over the last part of the run, the last tenth by default; nan where it diverged."""
         if not 0 < last <= 1:
             raise ValueError(f"`last` is the part of the run to average over, in (0, 1], and is {last}.")
+        if not len(self.step):
+            return np.full(len(self.seeds), np.nan)
         length = np.diff(self.step, prepend=0)
         inside = self.step > self.steps * (1 - last)
         return np.average(self.loss[:, inside], axis=1, weights=length[inside])
 
     def to_xarray(self) -> "xarray.Dataset":
-        """Loss by seed and step, with the configuration as an attribute."""
-        import json
-
+        """Loss by seed and step."""
         import xarray
 
         data = xarray.Dataset(
             {"loss": (("seed", "step"), self.loss)},
             coords={"seed": list(self.seeds), "step": self.step},
-            attrs={"config": json.dumps(self.config), "interrupted": int(self.interrupted), "steps": self.steps},
+            attrs={"interrupted": int(self.interrupted), "steps": self.steps},
         )
         diverged = np.array([self.diverged.get(seed, -1) for seed in self.seeds])
         data["diverged_at"] = ("seed", diverged)

@@ -1,7 +1,8 @@
 """Learners trained one after the other for the command line: what is kept, and what is said of them."""
 
-import dataclasses
 import json
+import os
+import signal
 import sys
 import tempfile
 from collections.abc import Mapping
@@ -28,6 +29,13 @@ def complain(*lines: str) -> None:
 def say(line: str) -> None:
     """A remark, where it cannot be taken for a result."""
     print(line, file=sys.stderr, flush=True)
+
+
+def leave(*_: object) -> None:
+    """Ctrl-C while there is nothing to keep: end at once, for JAX neither loads nor compiles well with an exception."""
+    show_cursor = "\x1b[?25h" if sys.stderr.isatty() else ""  # which a progress bar hides
+    say(f"{show_cursor}Interrupted: nothing was kept.")
+    os._exit(INTERRUPTED)
 
 
 def check_writable(out: Path, force: bool) -> None:
@@ -69,13 +77,15 @@ def run(settings: Settings, parts: Parts, out: Path | None, as_json: bool) -> in
                 complain(f"{name} failed: {failed[name]} Try fewer `seeds` or a smaller `n`.")
                 continue
             if result.steps:
-                results[name] = dataclasses.replace(result, config=config)
-            kept = _save(results, out)
+                results[name] = result
+            if signal.getsignal(signal.SIGINT) is leave:  # from now on there is something to keep
+                signal.signal(signal.SIGINT, signal.default_int_handler)
+            kept = _save(results, config, out)
             if interrupted := result.interrupted:
                 break
     except KeyboardInterrupt:  # while compiling, saving, or the second in a row
         interrupted = True
-        kept = _save(results, out)
+        kept = _save(results, config, out)
 
     summaries = sorted((_summary(name, result) for name, result in results.items()), key=_badness, reverse=True)
     missing = [name for name in parts.learners if name not in results and name not in failed]
@@ -91,7 +101,7 @@ def run(settings: Settings, parts: Parts, out: Path | None, as_json: bool) -> in
     return INTERRUPTED if interrupted else 1 if failed or not kept else 0
 
 
-def _save(results: "Mapping[str, Result]", out: Path | None) -> bool:
+def _save(results: "Mapping[str, Result]", config: dict[str, Any], out: Path | None) -> bool:
     """Keep the results so far; whether it worked. A full disk costs the file, not the run."""
     if out is None or not results:
         return True
@@ -104,7 +114,7 @@ def _save(results: "Mapping[str, Result]", out: Path | None) -> bool:
     joined = joined.assign_coords(learner=list(results))
     joined["steps_done"] = ("learner", [result.steps for result in results.values()])
     joined.attrs = {
-        "config": json.dumps(next(iter(results.values())).config),
+        "config": json.dumps(config),
         "recurra_version": __version__,
         "interrupted": int(any(result.interrupted for result in results.values())),
     }

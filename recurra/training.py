@@ -49,9 +49,9 @@ def train(
     other learner trained from the same key. `optimizer` is a learning rate for plain gradient descent or any Optax
     optimizer; the recurrent weights and the readout each keep their own state of it. Losses are averaged over `window`
     steps (a hundredth of the run by default). `probes` are further learners that see the same steps and change nothing;
-    `record` maps names to functions of a `Moment` (see `recurra.record`) whose results are kept for every step. One call
-    of the compiled loop takes at most `chunk` steps. Ctrl-C returns what there is. The same key and settings give the
-    same bits, whatever `chunk` is.
+    `record` maps names to functions of a `Moment` (see `recurra.record`) whose results are kept for every step. One
+    call of the compiled loop takes at most `chunk` steps. Ctrl-C returns what there is. The same key and settings give
+    the same bits, whatever `chunk` is.
     """
     probes, record = dict(probes or {}), dict(record or {})
     which = _which(seeds)
@@ -60,13 +60,14 @@ def train(
     loop = Loop(network, {APPLIED: learner, **probes}, task, _optimizer(optimizer), record)
     loop = _numbers_as_arrays(loop, network.cell.dtype)
 
-    began = time.perf_counter()
-    fleet = Fleet(loop, jax.random.key(key) if isinstance(key, int) else key, which, _whole("chunk", chunk))
-    compiled = time.perf_counter()
     losses, records = Losses(which, window), Records(loop.delay)
-    done, length = 0, min(fleet.capacity, 2 * task.block_length)
     label = f"{learner.name}, {len(which)} seed{'s' * (len(which) > 1)}"
-    with show_progress(label, steps, progress) as report, _ctrl_c() as stop:
+    with _ctrl_c() as stop, show_progress(label, steps, progress) as report:
+        began = time.perf_counter()
+        fleet = Fleet(loop, _key(key), which, _whole("chunk", chunk))
+        compiled = time.perf_counter()
+        done, length = 0, min(fleet.capacity, 2 * task.block_length)
+        report(0)
         while done < steps and not stop.is_set():
             until = min(done + length, steps)
             started = time.perf_counter()
@@ -86,7 +87,7 @@ def train(
         weights=fleet.weights(),
         records=records.joined(),
         diverged=losses.diverged,
-        interrupted=done < steps,
+        interrupted=stop.is_set(),
         seconds=time.perf_counter() - compiled,
         compile_seconds=compiled - began,
     )
@@ -141,6 +142,14 @@ def _which(seeds: int | Sequence[int]) -> tuple[int, ...]:
     if len(set(which)) < len(which) or min(which) < 0:
         raise ValueError(f"`seeds` must be different whole numbers of at least 0, and are {which}.")
     return which
+
+
+def _key(key: int | PRNGKeyArray) -> PRNGKeyArray:
+    if not isinstance(key, int):
+        return key
+    if not 0 <= key < 2**32:
+        raise ValueError(f"`key` must be in 0..2³²-1 when it is a number, and is {key}.")
+    return jax.random.key(key)
 
 
 def _optimizer(optimizer: Optimizer) -> Optimizer:

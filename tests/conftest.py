@@ -1,4 +1,4 @@
-"""The whole session runs in float64, promotes no dtype silently, checks array shapes at run time and fails on warnings."""
+"""The session runs in float64, promotes no dtype silently, checks shapes at run time and fails on warnings."""
 
 import jax
 from jaxtyping import install_import_hook

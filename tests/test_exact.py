@@ -169,8 +169,8 @@ def test_readout_and_credit_are_the_loss_s_derivatives(loss):
     a, x, y, t = network.cell.init_state(), xs[0], ys[0], jnp.array(0, "int32")
     by_hand = {
         "SoftmaxCrossEntropy": lambda z: -jnp.sum(y * jnp.log(jnp.exp(z) / jnp.exp(z).sum())),
-        "SigmoidCrossEntropy": lambda z: -jnp.sum(
-            y * jnp.log(reference.sigmoid(z)) + (1 - y) * jnp.log(1 - reference.sigmoid(z))
+        "SigmoidCrossEntropy": lambda z: (
+            -jnp.sum(y * jnp.log(reference.sigmoid(z)) + (1 - y) * jnp.log(1 - reference.sigmoid(z)))
         ),
         "SquaredError": lambda z: 0.5 * jnp.sum((z - y) ** 2),
     }[type(loss).__name__]

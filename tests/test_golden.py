@@ -54,9 +54,11 @@ def setup(case, algorithm):
             return rc.KFRTRL(), state, [(v[0], v[1]) for v in nu("kf_rtrl")]
         case "r_kf_rtrl":
             B = blocks(d["rkf_B0"], n)[0]
-            return rc.RKFRTRL(), ReverseKronecker((jnp.array(d["rkf_A0"]),), tuple((b,) for b in B)), [
-                (v,) for v in nu("r_kf_rtrl")
-            ]
+            return (
+                rc.RKFRTRL(),
+                ReverseKronecker((jnp.array(d["rkf_A0"]),), tuple((b,) for b in B)),
+                [(v,) for v in nu("r_kf_rtrl")],
+            )
         case "rflo":
             return rc.RFLO(), None, none
         case "e_bptt":

@@ -80,9 +80,7 @@ def test_full_rank_kronecker_sum_is_rtrl_without_randomness(cell):
     for signs in (np.ones((8, 6)), -np.ones((8, 6)), np.random.default_rng(0).choice([-1.0, 1.0], (8, 6))):
         state = drive(network, learner, weights, xs, ys, noise=jnp.array(signs))[-1][1]
         M = learner.influence(network.cell, weights.cell, state)
-        expected = rc.RTRL().influence(
-            network.cell, weights.cell, drive(network, rc.RTRL(), weights, xs, ys)[-1][1]
-        )
+        expected = rc.RTRL().influence(network.cell, weights.cell, drive(network, rc.RTRL(), weights, xs, ys)[-1][1])
         assert distance(M, expected) < EXACT
 
 

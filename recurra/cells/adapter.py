@@ -35,7 +35,7 @@ class GeneralCell(Cell):
         checks.whole(self, "n_in")
         dtypes = {str(leaf.dtype) for leaf in jax.tree.leaves((self.weights, self.first))}
         if len(dtypes) != 1:
-            raise TypeError(f"The weights and state of {self.name} must share one floating-point type, and have {dtypes}.")
+            raise TypeError(f"The weights and state of {self.name} must share one dtype, and have {sorted(dtypes)}.")
         self.dtype = checks.float_dtype(dtypes.pop())
         self._check_step(cell)
 
@@ -95,9 +95,7 @@ class GeneralCell(Cell):
         return jax.tree.unflatten(treedef, [v.reshape(leaf.shape) for v, leaf in zip(a, leaves, strict=True)])
 
     def _dense(self, c: Credit) -> State:
-        return tuple(
-            jnp.zeros(width, self.dtype) if u is None else u for u, width in zip(c, self.widths, strict=True)
-        )
+        return tuple(jnp.zeros(width, self.dtype) if u is None else u for u, width in zip(c, self.widths, strict=True))
 
     def _check_step(self, cell: Any) -> None:
         shape = lambda tree: jax.tree.map(lambda leaf: (jnp.shape(leaf), jnp.result_type(leaf)), tree)

@@ -8,7 +8,6 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, PRNGKeyArray
 
-
 #: draws a square matrix from (key, n, dtype)
 MatrixInit = Callable[[PRNGKeyArray, int, Any], Float[Array, "n n"]]
 

@@ -14,7 +14,7 @@ blocks never meets the masked ones.
 
 import abc
 from collections.abc import Callable
-from typing import ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import equinox as eqx
 import jax
@@ -29,9 +29,9 @@ from recurra.cells.initial import MatrixInit
 class Sources(NamedTuple):
     """Something for each source a unit listens to: index j, in blocks. None where a gate does not listen."""
 
-    rec: Array | None
-    inp: Array | None
-    bias: Array | None
+    rec: Any
+    inp: Any
+    bias: Any
 
 
 Gates = tuple[Sources, ...]
@@ -130,9 +130,7 @@ class UnitwiseCell(Cell):
 
     def gate_credit(self, trace: Trace, c: Credit) -> State:
         """Credit of the pre-activations, Σ_p c[p] D[p][g] for each gate g."""
-        return tuple(
-            total(*(mul(u, D[g]) for u, D in zip(c, trace.D, strict=True))) for g in range(len(self.listens))
-        )
+        return tuple(total(*(mul(u, D[g]) for u, D in zip(c, trace.D, strict=True))) for g in range(len(self.listens)))
 
     # RTRL's tensor as one matrix: rows (p, k); columns (i, (g, source, j)), the sources of all gates side by side.
 

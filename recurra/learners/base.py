@@ -134,7 +134,8 @@ def check_pairing(learner: Learner, cell: Cell) -> None:
     wrapped = cell.name if isinstance(cell, GeneralCell) else type(cell).__name__
     raise TypeError(
         f"{type(learner).__name__} needs a unit-wise cell, and {wrapped} is a general one: use recurra.RNN, "
-        "recurra.GRU or recurra.LSTM, or a learner that takes any cell: RTRL, UORO, EfficientBPTT, FutureBPTT, DNI, Fixed."
+        "recurra.GRU or recurra.LSTM, or a learner that takes any cell: RTRL, UORO, EfficientBPTT, FutureBPTT, DNI or "
+        "Fixed."
     )
 
 

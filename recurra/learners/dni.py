@@ -4,6 +4,7 @@ from typing import Any, ClassVar, NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Float, PRNGKeyArray
 
 from recurra import checks
@@ -26,7 +27,7 @@ class Synthesizer(NamedTuple):
 
 
 class DNI(FutureFacing):
-    """c(t) ≈ A ã(t), with features ã = (a, y*, 1).
+    """c(t) ≈ A ã(t), with features ã = (a, y*, 1), of a what the readout sees.
 
     A descends ½‖A ã(t-1) - (cbar(t-1) + (A* ã(t)) J(t))‖²; A* becomes A every `target_interval` steps.
     """
@@ -57,7 +58,7 @@ class DNI(FutureFacing):
 
 
 class BiologicalState(NamedTuple):
-    """DNI's state, the learned Jacobian by blocks of state variables, and fixed feedback weights."""
+    """DNI's state, the learned Jacobian of the firing rates, and fixed feedback weights."""
 
     synthesizer: Synthesizer
     J: Map
@@ -65,11 +66,11 @@ class BiologicalState(NamedTuple):
 
 
 class DNIb(FutureFacing):
-    """DNI from what a neuron could know: firing rates, random feedback and a learned Jacobian.
+    """DNI from what a neuron could know: firing rates a[0], random feedback and a learned Jacobian.
 
-    The bootstrapped credit passes through tanh, cbar through fixed random weights, and J is replaced by a map that
-    learns to predict a(t) from a(t-1) by the perceptron rule. It starts at w_rec; a cell with several gates starts it
-    at their mean.
+    The bootstrapped credit passes through tanh, cbar through fixed random weights, and J is replaced by a matrix that
+    learns to predict a[0](t) from a[0](t-1) by the perceptron rule. It starts at w_rec; a cell with several gates
+    starts it at their mean. What a unit keeps to itself, such as an LSTM's memory, is assigned no credit of its own.
     """
 
     learning_rate: float | Float[Array, ""] = 1e-3
@@ -94,27 +95,26 @@ class DNIb(FutureFacing):
         cell = unitwise(cell)
         key_A, key_fb = jax.random.split(key)
         heard = [gate.rec for gate in weights if gate.rec is not None]
-        w_rec, states = total(*heard) / len(heard), range(cell.states)
-        J = tuple(tuple(w_rec if p == q == 0 else jnp.zeros_like(w_rec) for q in states) for p in states)
         return BiologicalState(
-            first_synthesizer(cell, key_A, n_out), J, random_feedback(key_fb, n_out, cell.n, cell.dtype)
+            first_synthesizer(cell, key_A, n_out, credited=1),
+            ((total(*heard) / len(heard),),),
+            random_feedback(key_fb, n_out, cell.n, cell.dtype),
         )
 
     def credit(self, tick: Tick, state: BiologicalState) -> tuple[Credit, Any, BiologicalState]:
-        J = descended(state.J, tick.before, tick.state, self.jacobian_rate)
-        cbar = (vecmat(tick.error, state.W_fb), *(None for _ in tick.state[1:]))
-        rates = tuple(map(jnp.tanh, apply(state.synthesizer.A_star, features(tick.state, tick.label))))
-        bootstrap = tuple(total(*map(vecmat, rates, column)) for column in zip(*J, strict=True))
-        synthesizer = fitted(
-            tick, state.synthesizer, cbar, bootstrap, self.learning_rate, self.target_interval
-        )
-        c = apply(synthesizer.A, features(tick.state, tick.label))
-        return c, tick.trace, BiologicalState(synthesizer, J, state.W_fb)
+        J = descended(state.J, tick.before[:1], tick.state[:1], self.jacobian_rate)
+        cbar = (vecmat(tick.error, state.W_fb),)
+        (synthetic,) = apply(state.synthesizer.A_star, features(tick.state, tick.label))
+        bootstrap = (vecmat(jnp.tanh(synthetic), J[0][0]),)
+        synthesizer = fitted(tick, state.synthesizer, cbar, bootstrap, self.learning_rate, self.target_interval)
+        (c,) = apply(synthesizer.A, features(tick.state, tick.label))
+        hidden = (None for _ in tick.state[1:])
+        return (c, *hidden), tick.trace, BiologicalState(synthesizer, J, state.W_fb)
 
 
 def features(a: State, label: Float[Array, " n_out"]) -> State:
-    """ã = (a, y*, 1)."""
-    return (*a, label, jnp.ones(1, label.dtype))
+    """ã = (a[0], y*, 1): what the readout sees of the state, which unlike an LSTM's memory stays bounded."""
+    return (a[0], label, jnp.ones(1, label.dtype))
 
 
 def apply(A: Map, inputs: State) -> State:
@@ -137,18 +137,18 @@ def fitted(
     target = tuple(total(u, c) for u, c in zip(state.cbar, bootstrap, strict=True))
     label = jnp.where(tick.t == 0, tick.label, state.label)
     A = descended(state.A, features(tick.before, label), target, rate)
-    A_star = jax.lax.cond((tick.t + 1) % interval == 0, lambda: A, lambda: state.A_star)
+    A_star = jax.lax.cond(jax.lax.rem(tick.t + 1, np.int32(interval)) == 0, lambda: A, lambda: state.A_star)
     return Synthesizer(A, A_star, tick.label, cbar)
 
 
-def first_synthesizer(cell: Cell, key: PRNGKeyArray, n_out: int) -> Synthesizer:
-    """A ~ N(0, 1/√n), and nothing known of a previous step."""
-    inputs = (*cell.widths, n_out, 1)
-    keys = jax.random.split(key, (len(cell.widths), len(inputs)))
+def first_synthesizer(cell: Cell, key: PRNGKeyArray, n_out: int, credited: int | None = None) -> Synthesizer:
+    """A ~ N(0, 1/√n) for the first `credited` state variables, all by default; nothing known of a previous step."""
+    outputs, inputs = cell.widths[:credited], (cell.widths[0], n_out, 1)
+    keys = jax.random.split(key, (len(outputs), len(inputs)))
     std = cell.widths[0] ** -0.5
     A = tuple(
         tuple(std * jax.random.normal(keys[p, l], (rows, columns), cell.dtype) for l, columns in enumerate(inputs))
-        for p, rows in enumerate(cell.widths)
+        for p, rows in enumerate(outputs)
     )
-    nothing = (jnp.zeros(cell.widths[0], cell.dtype), *(None for _ in cell.widths[1:]))
+    nothing = (jnp.zeros(outputs[0], cell.dtype), *(None for _ in outputs[1:]))
     return Synthesizer(A, A, jnp.zeros(n_out, cell.dtype), nothing)

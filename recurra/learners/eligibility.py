@@ -22,10 +22,12 @@ def filtered(keep: tuple[Credit, ...], trace: Trace, B: Eligibility) -> Eligibil
 
     def gate(p: int, g: int) -> Sources:
         by_source = zip(*(b[g] for b in B), strict=True)
-        return Sources(*(
-            None if old[0] is None else total(*map(mul, keep[p], old), outer(trace.D[p][g], u))
-            for old, u in zip(by_source, trace.ahat, strict=True)
-        ))
+        return Sources(
+            *(
+                None if old[0] is None else total(*map(mul, keep[p], old), outer(trace.D[p][g], u))
+                for old, u in zip(by_source, trace.ahat, strict=True)
+            )
+        )
 
     return tuple(tuple(gate(p, g) for g in range(len(trace.D[p]))) for p in range(len(B)))
 

@@ -8,7 +8,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, PRNGKeyArray
 
 from recurra import checks
-from recurra.algebra import balance, combine, outer, scale, total, vecmat
+from recurra.algebra import balance, combine, outer, total, vecmat
 from recurra.cells.base import Cell, Credit, Weights
 from recurra.cells.unitwise import Sources, listened
 from recurra.learners.base import PastFacing, Tick, unitwise

@@ -60,12 +60,12 @@ class RKFRTRL(PastFacing):
         _, D, ahat = tick.trace
         JB = tuple(tick.push(B) for B in state.B)
 
-        def nu_Mbar(source: int, p: int) -> Array:
+        def projected(source: int, p: int) -> Array:
             # Only the gates that listen to this source have an immediate influence through it.
             heard = (mul(nu[g], d) for g, d in enumerate(D[p]) if tick.weights[g][source] is not None)
             return outer(total(*heard), ahat[source])
 
-        immediate = tuple(tuple(nu_Mbar(source, p) for p in range(len(D))) for source in range(len(ahat)))
+        immediate = tuple(tuple(projected(source, p) for p in range(len(D))) for source in range(len(ahat)))
         rho0 = balance(JB, state.A)
         rho1 = balance(immediate, nu)
         return ReverseKronecker(
@@ -74,9 +74,7 @@ class RKFRTRL(PastFacing):
         )
 
     def contract(self, cell: Cell, weights: Weights, c: Credit, state: ReverseKronecker) -> Weights:
-        row = Sources(*(
-            add(*(None if u is None else vecmat(u, b) for u, b in zip(c, B, strict=True))) for B in state.B
-        ))
-        return tuple(
-            listened(gate, row, lambda r, a=a: outer(a, r)) for gate, a in zip(weights, state.A, strict=True)
+        row = Sources(
+            *(add(*(None if u is None else vecmat(u, b) for u, b in zip(c, B, strict=True))) for B in state.B)
         )
+        return tuple(listened(gate, row, lambda r, a=a: outer(a, r)) for gate, a in zip(weights, state.A, strict=True))

@@ -45,9 +45,7 @@ class ROK(PastFacing):
     def init(self, cell: Cell, weights: Weights, key: PRNGKeyArray, n_out: int) -> KroneckerSum:
         cell = unitwise(cell)
         zeros = lambda *shape: jnp.zeros((*shape, self.r), cell.dtype)
-        return KroneckerSum(
-            zeros(cell.n + cell.n_in + 1), zeros(cell.states * cell.n, len(cell.listens) * cell.n)
-        )
+        return KroneckerSum(zeros(cell.n + cell.n_in + 1), zeros(cell.states * cell.n, len(cell.listens) * cell.n))
 
     def noise(self, cell: Cell, key: PRNGKeyArray, steps: int) -> Float[Array, "steps q"]:
         return signs(key, (steps, self.r + 1), cell.dtype)

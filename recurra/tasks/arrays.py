@@ -3,7 +3,6 @@
 from typing import Any
 
 import equinox as eqx
-import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int, PRNGKeyArray
@@ -41,8 +40,8 @@ class Arrays(Task):
         for name, array in (("inputs", self.inputs), ("labels", self.labels)):
             if jnp.issubdtype(array.dtype, jnp.floating) and array.dtype != dtype:
                 raise TypeError(
-                    f"`{name}` are {array.dtype} and the network is {dtype}: use {name}.astype({str(dtype)!r}), or give "
-                    f"the cell dtype={str(array.dtype)!r}."
+                    f"`{name}` are {array.dtype} and the network is {dtype}: use {name}.astype({str(dtype)!r}), or "
+                    f"give the cell dtype={str(array.dtype)!r}."
                 )
         loss.check_labels(np.asarray(self.labels))
         if steps > len(self.inputs) and not self.repeat:
@@ -62,8 +61,6 @@ class Arrays(Task):
 
 
 def _rows(value: Any, name: str) -> Float[Array, "rows columns"]:
-    if isinstance(value, jax.core.Tracer):
-        return value
     array = np.asarray(value)
     if array.ndim != 2:
         raise ValueError(
@@ -81,4 +78,4 @@ def _rows(value: Any, name: str) -> Float[Array, "rows columns"]:
             f"`{name}` must be finite, and row {row}, column {column} is {array[row, column]} "
             f"({len(wrong)} such values in all): drop or fill them first."
         )
-    return jnp.asarray(array, array.dtype if np.issubdtype(array.dtype, np.floating) else None, copy=True)
+    return jnp.array(array if np.issubdtype(array.dtype, np.floating) else array.astype(float))

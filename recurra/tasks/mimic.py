@@ -43,7 +43,7 @@ class Mimic(Task):
         checks.whole(self, "stretch")
         checks.in_range(self, "bias", least=0.0)
         if not isinstance(self.target, UnitwiseCell):
-            raise TypeError(f"`target` of Mimic must be a unit-wise cell such as RNN, and is {type(self.target).__name__}.")
+            raise TypeError(f"`target` of Mimic must be a unit-wise cell such as RNN(32, 32), and is {self.target!r}.")
 
     @property
     def n_in(self) -> int:

@@ -1,0 +1,398 @@
+"""The command line as a user meets it: what it prints, keeps, refuses, and leaves behind when interrupted."""
+
+import ast
+import json
+import os
+import pty
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+from pathlib import Path
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+import xarray
+
+import recurra
+from recurra import cli
+from recurra.config import NEEDS, Settings, build, checked
+from recurra.network import NetworkWeights
+from recurra.result import Result
+
+PROGRAM = [sys.executable, "-c", "from recurra.cli import main; main()"]
+SMALL = ["--n", "3", "--seeds", "2", "--steps", "60"]
+
+
+@pytest.fixture
+def recurra_command(capsys, tmp_path, monkeypatch):
+    """Runs a command in an empty folder: (status, standard output, standard error)."""
+    monkeypatch.chdir(tmp_path)
+
+    def run(*arguments):
+        capsys.readouterr()
+        status = cli.execute([str(each) for each in arguments])
+        return status, *capsys.readouterr()
+
+    return run
+
+
+def in_a_process(folder, *arguments):
+    """The real program, outside the strict settings of this session: (status, standard output, standard error)."""
+    done = subprocess.run([*PROGRAM, *arguments], cwd=folder, capture_output=True, text=True, timeout=120)
+    return done.returncode, done.stdout, done.stderr
+
+
+@pytest.fixture
+def instant_training(monkeypatch):
+    """Replaces training by a result that a test makes up: a function of the learner, by its class."""
+    made = {}
+
+    def fake_train(network, learner, task, *, steps, seeds, **_):
+        loss, changes = made[type(learner)]
+        values = {
+            "seeds": tuple(range(seeds)), "step": np.array([steps // 2, steps]),
+            "loss": np.stack([np.ones(seeds), np.array(loss, float)], axis=1),
+            "weights": NetworkWeights(None, None, None), "records": {}, "diverged": {},
+            "steps": steps, "interrupted": False, "seconds": 1.0, "compile_seconds": 1.0,
+        }  # fmt: skip
+        if isinstance(changes, BaseException):
+            raise changes
+        return Result(**(values | changes))
+
+    monkeypatch.setattr(recurra, "train", fake_train)
+    return made
+
+
+# Listing
+
+
+def test_learners_lists_every_one_with_its_axes(recurra_command):
+    status, out, err = recurra_command("learners")
+    assert (status, err) == (0, "")
+    rows = {line.split()[0]: line for line in out.splitlines() if line and not line.startswith(" ")}
+    for name, learner in recurra.LEARNERS.items():
+        assert all(text in rows[name] for text in (learner.name, learner.facing, learner.tensor, learner.time))
+        assert ("stochastic" in rows[name], "numerical" in rows[name]) == (learner.stochastic, learner.numerical)
+        assert ("unit-wise" in rows[name]) == learner.unitwise
+
+
+def test_learners_as_json(recurra_command):
+    status, out, err = recurra_command("learners", "--json")
+    listed = json.loads(out)
+    assert (status, err) == (0, "")
+    assert [each["name"] for each in listed] == list(recurra.LEARNERS)
+    assert next(each for each in listed if each["name"] == "uoro") == {
+        "name": "uoro", "algorithm": "UORO", "facing": "past", "tensor": "A_k B_ij", "stochastic": True,
+        "numerical": False, "memory": "n²", "time": "n²", "unitwise": False,
+        "hyperparameters": {"nu": "signs", "initial_scale": 1.0},
+    }  # fmt: skip
+
+
+def test_version_and_help(recurra_command):
+    assert recurra_command("--version") == (0, f"recurra {recurra.__version__}\n", "")
+    assert "train" in recurra_command()[1]
+    options = recurra_command("train", "--help")[1]
+    for name in set(Settings.model_fields) - {"learners", "learner"}:
+        assert f"--{name.replace('_', '-')}" in options
+
+
+# Training
+
+
+def test_train_keeps_and_prints_several_learners(tmp_path):
+    learners = ["--learner", "fixed", "--learner", "rflo", "--learner", "e-bptt"]
+    status, out, err = in_a_process(tmp_path, "train", *learners, *SMALL, "--window", "20", "--out", "runs.nc")
+    assert status == 0, err
+    assert "Saved in runs.nc" in err
+    with xarray.open_dataset(tmp_path / "runs.nc", engine="h5netcdf") as data:
+        assert dict(data.sizes) == {"learner": 3, "seed": 2, "step": 3}
+        assert list(data.learner.values) == ["fixed", "rflo", "e-bptt"]
+        assert data.step.values.tolist() == [20, 40, 60]
+        assert data.loss.dims == ("learner", "seed", "step")
+        assert np.isfinite(data.loss).all()
+        assert (data.diverged_at == -1).all()
+        config = json.loads(data.attrs["config"])
+        assert data.attrs["recurra_version"] == recurra.__version__
+        final = data.loss.isel(step=-1).mean("seed")
+    assert config["learner"] == {"fixed": {}, "rflo": {}, "e-bptt": {"T": 10}}
+    assert (config["n"], config["steps"], config["t1"], config["cell"]) == (3, 60, 6, "rnn")
+    assert "outputs" not in config
+    names, losses = zip(*(line.split()[:2] for line in out.splitlines()[1:4]), strict=True)
+    losses = [float(loss) for loss in losses]
+    assert losses == sorted(losses, reverse=True)
+    assert losses == pytest.approx(final.sel(learner=list(names)).values, rel=1e-4)
+
+
+#: a command, and the same run by hand
+BOTH = """
+import sys, recurra
+from recurra.cli import execute
+execute(sys.argv[1:])
+cell = recurra.GRU(3, 3, dtype="float32")
+network, task = recurra.Network(cell, 2, recurra.SquaredError()), recurra.Mimic(cell, 2)
+learner = recurra.EfficientBPTT(T=4)
+result = recurra.train(network, learner, task, steps=60, seeds=2, key=5, optimizer=0.01, progress=False)
+print(float(result.final_loss().mean()))
+"""
+
+
+def test_train_is_what_the_library_does(tmp_path):
+    (tmp_path / "run.toml").write_text(
+        'task = "mimic"\ninputs = 3\noutputs = 2\nlearners = ["rtrl"]\nsteps = 999\nkey = 5\n'
+        '[learner.e-bptt]\nT = 4\n[learner.uoro]\nnu = "gaussian"\n'
+    )
+    overrides = ["--learner", "e-bptt", *SMALL, "--cell", "gru", "--learning-rate", "0.01", "--json"]
+    command = [sys.executable, "-c", BOTH, "train", "--config", "run.toml", *overrides]
+    out = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True).stdout
+    report, end = json.JSONDecoder().raw_decode(out)
+    assert report["config"]["learner"] == {"e-bptt": {"T": 4}}
+    assert (report["config"]["steps"], report["config"]["key"]) == (60, 5)
+    assert report["results"][0]["final_loss"] == float(out[end:])
+
+
+@pytest.mark.parametrize("optimizer", ["momentum", "rmsprop", "adam"])
+def test_every_optimizer_can_be_built(optimizer):
+    chosen = build(checked({"learners": ["rtrl"], "optimizer": optimizer, "learning_rate": 0.5})).optimizer
+    weights = jnp.ones(2)
+    with jax.numpy_dtype_promotion("standard"):  # Optax itself mixes dtypes
+        updates, _ = chosen.update(weights, chosen.init(weights), weights)
+    assert (np.asarray(updates) < 0).all()
+
+
+def test_diverged_seeds_are_named_and_left_out(recurra_command, instant_training):
+    instant_training[recurra.UORO] = [2.0, np.nan, 4.0], {"diverged": {1: 12}}
+    instant_training[recurra.RTRL] = [np.nan] * 3, {"diverged": {0: 3, 1: 4, 2: 5}}
+    arguments = ("train", "--learner", "uoro", "--learner", "rtrl", "--seeds", 3, "--out", "runs.nc")
+    status, out, _ = recurra_command(*arguments)
+    assert status == 0
+    assert "uoro diverged: seed 1 at step 12; the mean is over the others." in out
+    assert "rtrl diverged: seed 0 at step 3, seed 1 at step 4, seed 2 at step 5; no seed is left" in out
+    assert out.splitlines()[2].split()[:6] == ["uoro", "3", "1", "2", "of", "3"]
+    with xarray.open_dataset("runs.nc", engine="h5netcdf") as data:
+        assert data.diverged_at.values.tolist() == [[-1, 12, -1], [3, 4, 5]]
+
+    result = json.loads(recurra_command(*arguments, "--force", "--json")[1])["results"]
+    assert [(each["learner"], each["final_loss"], each["diverged"]) for each in result] == [
+        ("rtrl", None, {"0": 3, "1": 4, "2": 5}), ("uoro", 3.0, {"1": 12}),
+    ]  # fmt: skip
+
+
+# What goes wrong
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["--learner", "uro"], ["`learners`", "'uro'", "did you mean 'uoro'", "dni-b"]),
+        ([], ["`learners`", "at least one", "uoro"]),
+        (["--learner", "rtrl", "--learner", "rtrl"], ["`learners`", "'rtrl'", "2 times"]),
+        (["--task", "adding"], ["`task`", "'adding'", "add, mimic"]),
+        (["--alpha", "0"], ["`alpha`", "above 0.0 and at most 1.0", "0.0"]),
+        (["--n", "0"], ["`n`", "at least 1", "0"]),
+        (["--t1", "0"], ["`t1`", "at least 1", "0"]),
+        (["--task", "mimic", "--inputs", "0"], ["`inputs`", "at least 1", "0"]),
+        (["--steps", "0"], ["`steps`", "at least 1", "0"]),
+        (["--steps", "many"], ["`steps`", "a whole number", "'many'"]),
+        (["--steps", "1e5"], ["`steps`", "a whole number", "100000.0"]),
+        (["--seeds", "0"], ["`seeds`", "at least 1", "0"]),
+        (["--window", "0"], ["`window`", "at least 1", "0"]),
+        (["--key", str(2**32)], ["`key`", "at most 4294967295"]),
+        (["--learning-rate", "inf"], ["`learning_rate`", "a finite number", "inf"]),
+        (["--optimizer", "adm"], ["`optimizer`", "'adm'", "did you mean 'adam'"]),
+        (["--task", "mimic", "--t2", "4"], ["`t2`", "no effect", "'mimic'", "'add'"]),
+        (["--cell", "lstm", "--alpha", "0.5"], ["`alpha`", "no effect", "'lstm'", "'rnn'"]),
+        (["--lerning-rate", "1"], ["--lerning-rate", "--learning-rate"]),
+        (["uoro"], ["uoro"]),
+        (["--out", "missing/runs.nc"], ["`out`", "missing", "create it"]),
+        (["--out", "."], ["`out`", "folder", "runs.nc"]),
+        (["--out", os.devnull, "--force"], ["`out`", "ordinary file"]),
+        (["--out", "there.nc"], ["`out`", "there.nc", "--force"]),
+        (["--config", "missing.toml"], ["`config`", "missing.toml", "No such file"]),
+    ],
+)
+def test_a_bad_option_is_one_line(recurra_command, arguments, words):
+    Path("there.nc").touch()
+    named = [] if "--learner" in arguments or not arguments else ["--learner", "uoro"]
+    _expect_one_line(recurra_command("train", *named, *arguments), words)
+    assert os.listdir() == ["there.nc"]
+
+
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        ("stpes = 5", ["`stpes`", "did you mean 'steps'", "learning_rate"]),
+        ("steps = '5'", ["`steps`", "a whole number", "'5'"]),
+        ("sampled = 1", ["`sampled`", "true or false", "1"]),
+        ("learners = 'uoro'", ["`learners`", "a list", "'uoro'"]),
+        ("learner = 'uoro'", ["`learner`", "a table", "'uoro'"]),
+        ("[learner.kern]", ["`learner`", "'kern'", "did you mean 'kernl'"]),
+        ("[learner.kernl]\nrate = 5", ["`learner.kernl.rate`", "learning_rate, perturbation"]),
+        ("[learner.kernl]\nlearning_rate = true", ["`learner.kernl.learning_rate`", "a number", "True"]),
+        ("[learner.kernl]\nperturbation = 0", ["`perturbation` of KeRNL", "above 0.0", "0.0"]),
+        ("[learner.uoro]\nnu = 'sign'", ["`learner.uoro.nu`", "'sign'", "signs, gaussian, uniform"]),
+        ("[learner.rtrl]\nnu = 'signs'", ["`learner.rtrl.nu`", "has none"]),
+        ("steps = = 5", ["`config`", "run.toml", "line 1"]),
+        ("\udcff", ["`config`", "run.toml", "TOML"]),
+    ],
+)
+def test_a_bad_file_is_one_line(recurra_command, line, words):
+    Path("run.toml").write_text(line, errors="surrogateescape")
+    learners = [] if line.startswith("learners") else ["--learner", "kernl"]
+    _expect_one_line(recurra_command("train", "--config", "run.toml", *learners), words)
+
+
+def test_a_bad_command_is_one_line(recurra_command):
+    _expect_one_line(recurra_command("trian"), ["trian", "train"])
+
+
+def test_an_unwritable_folder_is_found_before_the_run(recurra_command, monkeypatch):
+    def refuse(*_, **__):
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr(tempfile, "NamedTemporaryFile", refuse)
+    _expect_one_line(
+        recurra_command("train", "--learner", "uoro", "--out", "a.nc"), ["`out`", "a.nc", "Permission denied"]
+    )
+
+
+def test_a_full_disk_costs_the_file_and_not_the_numbers(recurra_command, instant_training, monkeypatch):
+    instant_training[recurra.UORO] = [1.0, 2.0], {}
+
+    def full(*_, **__):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(xarray.Dataset, "to_netcdf", full)
+    status, out, err = recurra_command("train", "--learner", "uoro", "--seeds", 2, "--out", "a.nc")
+    assert status == 1
+    assert "No space left on device" in err
+    assert "1.5" in out
+
+
+def test_out_of_memory_does_not_stop_the_others(recurra_command, instant_training):
+    instant_training[recurra.RTRL] = [1.0], jax.errors.JaxRuntimeError("RESOURCE_EXHAUSTED: Out of memory.")
+    instant_training[recurra.UORO] = [1.0], {}
+    status, out, err = recurra_command("train", "--learner", "rtrl", "--learner", "uoro", "--seeds", 1, "--json")
+    assert status == 1
+    assert "error: rtrl failed: RESOURCE_EXHAUSTED" in err
+    assert [each["learner"] for each in json.loads(out)["results"]] == ["uoro"]
+
+
+# Interruption
+
+
+def test_interrupted_learner_is_kept_and_the_rest_skipped(recurra_command, instant_training):
+    instant_training[recurra.RTRL] = [1.0], {}
+    instant_training[recurra.UORO] = [2.0], {"interrupted": True, "steps": 70, "step": np.array([50, 70])}
+    learners = ("--learner", "rtrl", "--learner", "uoro", "--learner", "dni")
+    status, out, err = recurra_command("train", *learners, "--seeds", 1, "--steps", 100, "--out", "a.nc", "--json")
+    report = json.loads(out)
+    assert status == 130
+    assert report["interrupted"]
+    assert report["not_trained"] == ["dni"]
+    assert "uoro stopped after 70 of 100 steps; not trained: dni" in err
+    with xarray.open_dataset("a.nc", engine="h5netcdf") as data:
+        assert data.steps_done.values.tolist() == [100, 70]
+        assert data.attrs["interrupted"] == 1
+        assert np.isnan(data.loss.sel(learner="uoro", step=100)).all()
+
+
+def test_ctrl_c_while_compiling_keeps_what_was_finished(recurra_command, instant_training):
+    instant_training[recurra.RTRL] = [1.0], {}
+    instant_training[recurra.UORO] = [1.0], KeyboardInterrupt()
+    status, out, err = recurra_command("train", "--learner", "rtrl", "--learner", "uoro", "--seeds", 1, "--out", "a.nc")
+    assert status == 130
+    assert "rtrl" in out
+    assert "not trained: uoro" in err
+    assert Path("a.nc").exists()
+
+
+def test_ctrl_c_in_a_terminal(tmp_path):
+    """A real signal to a real process, once its progress bar shows that steps are being taken."""
+    leader, follower = pty.openpty()
+    arguments = [
+        "train",
+        "--learner",
+        "fixed",
+        "--learner",
+        "rflo",
+        "--n",
+        "2",
+        "--seeds",
+        "1",
+        "--steps",
+        str(10**9),
+    ]
+    environment = {**os.environ, "TERM": "xterm-256color"}
+    with subprocess.Popen(
+        [*PROGRAM, *arguments, "--window", "1000", "--out", "runs.nc"],
+        cwd=tmp_path, env=environment, stdout=subprocess.PIPE, stderr=follower,
+    ) as process:  # fmt: skip
+        os.close(follower)
+        deadline = threading.Timer(120, process.kill)
+        deadline.start()
+        shown = _read_until(leader, b"steps/s")
+        process.send_signal(signal.SIGINT)
+        shown += _read_until(leader, b"never")
+        out = process.communicate()[0].decode()
+        deadline.cancel()
+        deadline.join()
+    os.close(leader)
+    assert process.returncode == 130
+    assert b"Interrupted: fixed stopped after" in shown
+    assert b"not trained: rflo" in shown
+    assert out.splitlines()[1].startswith("fixed")
+    with xarray.open_dataset(tmp_path / "runs.nc", engine="h5netcdf") as data:
+        assert 0 < data.step[-1] < 10**9
+        assert data.steps_done == data.step[-1]
+
+
+# Imports
+
+
+def test_the_command_answers_without_jax():
+    code = "import sys, recurra.cli; recurra.cli.execute(['train', '--help']); print(*sys.modules, file=sys.stderr)"
+    loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stderr.split()
+    assert "typer" in loaded
+    assert not {"jax", "equinox", "optax", "numpy", "xarray"} & set(loaded)
+
+
+def test_lazy_names_are_those_that_type_checkers_see():
+    source = ast.parse(Path(recurra.__file__).read_text())
+    block = next(node for node in source.body if isinstance(node, ast.If))
+    seen = {alias.asname for node in block.body if isinstance(node, ast.ImportFrom) for alias in node.names}
+    assert seen == set(recurra.__all__)
+    assert seen <= set(dir(recurra))
+    for name in seen:
+        assert getattr(recurra, name) is not None
+    with pytest.raises(AttributeError, match="no attribute 'Nothing'"):
+        _ = recurra.Nothing
+
+
+def test_settings_that_need_others_name_real_ones():
+    assert set(NEEDS) | {other for other, _ in NEEDS.values()} <= set(Settings.model_fields)
+
+
+def _expect_one_line(outcome, words):
+    status, out, err = outcome
+    assert (status, out) == (2, "")
+    assert err.startswith("error: ")
+    assert err.count("\n") == 1
+    assert all(word in err for word in words), err
+
+
+def _read_until(terminal, text):
+    """What a terminal shows up to a text, or until the program is gone."""
+    shown = b""
+    while text not in shown:
+        try:
+            piece = os.read(terminal, 4096)
+        except OSError:  # how Linux says that nobody writes any more
+            break
+        if not piece:
+            break
+        shown += piece
+    return shown
