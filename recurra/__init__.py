@@ -31,6 +31,7 @@ if TYPE_CHECKING:  # what tools and readers see; at run time each name is import
     from recurra.losses import SquaredError as SquaredError
     from recurra.network import Network as Network
     from recurra.result import Result as Result
+    from recurra.result import standard_error as standard_error
     from recurra.tasks import Add as Add
     from recurra.tasks import Arrays as Arrays
     from recurra.tasks import Mimic as Mimic
@@ -50,7 +51,7 @@ _HOMES = {
     "loop": ("Moment",),
     "losses": ("SigmoidCrossEntropy", "SoftmaxCrossEntropy", "SquaredError"),
     "network": ("Network",),
-    "result": ("Result",),
+    "result": ("Result", "standard_error"),
     "tasks": ("Add", "Arrays", "Mimic"),
     "training": ("train",),
 }  # fmt: skip

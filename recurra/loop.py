@@ -22,7 +22,7 @@ from recurra.tasks.base import Task
 Optimizer = optax.GradientTransformation | Float[Array, ""] | float
 
 
-class Moment(eqx.Module):
+class Moment(NamedTuple):
     """All that a run knows of one step, as a recorder sees it.
 
     `gradients` and `emitted` have one entry for each learner: "applied" for the one that trains, and the probes under

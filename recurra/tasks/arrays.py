@@ -56,7 +56,7 @@ class Arrays(Task):
     def block(
         self, state: None, key: PRNGKeyArray, number: Int[Array, ""], dtype: jnp.dtype
     ) -> tuple[Float[Array, "steps n_in"], Float[Array, "steps n_out"], None]:
-        rows = (number * self.block_length + jnp.arange(self.block_length)) % len(self.inputs)
+        rows = (number * self.block_length + jnp.arange(self.block_length, dtype="int32")) % len(self.inputs)
         return self.inputs[rows].astype(dtype), self.labels[rows].astype(dtype), None
 
 

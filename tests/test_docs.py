@@ -1,0 +1,93 @@
+"""What the README and the docs show really runs, and their tables are the metadata's."""
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from driving import distance, drive, problem
+
+import recurra as rc
+
+ROOT = Path(__file__).parent.parent
+
+
+def code(page):
+    return re.findall(r"```python\n(.*?)```", (ROOT / page).read_text(), re.S)
+
+
+def run(script, cwd):
+    return subprocess.run([sys.executable, "-c", script], cwd=cwd, capture_output=True, text=True, timeout=300)
+
+
+def test_the_readme_s_example_prints_three_losses_that_fall(tmp_path):
+    example = code("README.md")[0]
+    assert example.strip() in (ROOT / "examples" / "three_learners.py").read_text()
+    assert len(example.strip().splitlines()) <= 15
+    done = run(example, tmp_path)
+    assert done.returncode == 0, done.stderr
+    lines = re.findall(r"^(\S.*?) +(0\.\d+) ± (0\.\d+)$", done.stdout, re.M)
+    assert [name for name, _, _ in lines] == ["Fixed W", "RFLO", "RTRL"]
+    fixed, _, rtrl = (float(loss) for _, loss, _ in lines)
+    assert rtrl < fixed
+
+
+def test_the_readme_s_general_cell_runs(tmp_path):
+    done = run(code("README.md")[1].replace("10_000", "200"), tmp_path)
+    assert done.returncode == 0, done.stderr
+
+
+def test_the_learner_of_the_docs_trains_and_is_rflo_in_its_limit(monkeypatch):
+    scope = {}
+    for block in code("docs/add-a-learner.md"):
+        exec(block.replace("seeds=2)", "seeds=2, progress=False)"), scope)
+    assert scope["result"].loss.shape[0] == 2
+    network, weights, xs, ys = problem(lambda n_in, n: rc.RNN(n_in, n, 0.4))
+    for decay, equal in ((0.6, True), (0.5, False)):
+        ours = drive(network, scope["Trace"](decay=decay), weights, xs, ys)[-1][0]
+        apart = distance(ours, drive(network, rc.RFLO(), weights, xs, ys)[-1][0])
+        assert apart < 1e-12 if equal else apart > 1e-3
+
+
+def table():
+    """The README's table of learners, from the metadata."""
+    yield "| name | algorithm | facing | tensor | update | memory | time | cells |"
+    yield "|---|---|---|---|---|---|---|---|"
+    for name, learner in rc.LEARNERS.items():
+        update = "stochastic" if learner.stochastic else "deterministic"
+        solved = "numerical" if learner.numerical else "closed form"
+        cells = "unit-wise" if learner.unitwise else "any"
+        yield (
+            f"| `{name}` | {learner.__name__} | {learner.facing} | {learner.tensor} | {update}, {solved} | "
+            f"{learner.memory} | {learner.time} | {cells} |"
+        )
+
+
+def test_the_readme_s_table_is_the_metadata():
+    shown = re.search(
+        r"<!-- learners: begin -->\n(.*?)\n<!-- learners: end -->", (ROOT / "README.md").read_text(), re.S
+    )
+    assert shown is not None
+    assert shown.group(1).splitlines() == list(table())
+
+
+@pytest.mark.parametrize(
+    ("name", "row"),
+    [
+        ("rtrl", ("past", "M_kij", False, False, "n³", "n⁴")),
+        ("uoro", ("past", "A_k B_ij", True, False, "n²", "n²")),
+        ("kf-rtrl", ("past", "A_j B_ki", True, False, "n²", "n³")),
+        ("r-kf-rtrl", ("past", "A_i B_kj", True, False, "n²", "n³")),
+        ("r-ok", ("past", "Σ_l A_lj B_lki", True, True, "rn²", "rn³")),
+        ("kernl", ("past", "A_ki B_ij", False, True, "n²", "n²")),
+        ("rflo", ("past", "δ_ki B_ij", False, False, "n²", "n²")),
+        ("e-bptt", ("–", "–", False, False, "nT", "n²")),
+        ("f-bptt", ("future", "–", False, False, "nT", "n²T")),
+        ("dni", ("future", "A_li", False, True, "n²", "n²")),
+    ],
+)
+def test_axes_are_the_paper_s(name, row):
+    learner = rc.LEARNERS[name]
+    ours = (learner.facing, learner.tensor, learner.stochastic, learner.numerical, learner.memory, learner.time)
+    assert ours == row

@@ -1,0 +1,276 @@
+"""The training call as its users meet it: recordings, probes, bad input, divergence, interruption."""
+
+import os
+import signal
+import threading
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+import pytest
+from driving import distance
+
+import recurra as rc
+from recurra.recording import Losses
+
+
+def network(n=4, **kwargs):
+    return rc.Network(rc.RNN(2, n, **kwargs), 2)
+
+
+def train(learner=None, task=None, net=None, **kwargs):
+    settings = {"steps": 60, "seeds": 2, "progress": False, "optimizer": 0.01, **kwargs}
+    return rc.train(net or network(), learner or rc.RFLO(), task or rc.Add(1, 2), **settings)
+
+
+def test_losses_are_window_means():
+    result = train(window=25, record={"loss": lambda moment: moment.loss})
+    each = np.asarray(result.records["loss"])
+    assert each.shape == (2, 60)
+    assert result.step.tolist() == [25, 50, 60]
+    expected = np.stack([each[:, :25].mean(1), each[:, 25:50].mean(1), each[:, 50:].mean(1)], axis=1)
+    np.testing.assert_allclose(result.loss, expected, rtol=1e-12)
+
+
+@pytest.mark.parametrize("seeds", [1, 3, [5, 2, 9]])
+def test_seeds_are_the_same_alone_and_together(seeds):
+    together = train(seeds=seeds, window=60)
+    for row, seed in enumerate(together.seeds):
+        np.testing.assert_allclose(train(seeds=[seed], window=60).loss[0], together.loss[row], rtol=1e-9)
+
+
+def test_every_learner_gets_the_same_weights_and_stream():
+    inputs = {"input": lambda moment: moment.input, "label": lambda moment: moment.label}
+    first, second = (train(learner, record=inputs, optimizer=0.0) for learner in (rc.RFLO(), rc.UORO()))
+    assert distance(first.weights, second.weights) == 0
+    assert distance(first.records, second.records) == 0
+
+
+def test_any_optax_optimizer_and_momentum_only_where_a_gradient_was_emitted():
+    sgd, bare = train(rc.RTRL(), optimizer=optax.sgd(0.01)), train(rc.RTRL(), optimizer=0.01)
+    assert distance(sgd.weights, bare.weights) < 1e-9
+    # With a momentum of 1 and one emission, steps taken between emissions would go on moving the weights.
+    learner = rc.EfficientBPTT(T=30)
+    heavy = optax.chain(optax.trace(decay=1.0), optax.scale(-0.01))
+    once, later = (train(learner, optimizer=heavy, steps=steps) for steps in (31, 59))
+    assert distance(once.weights.cell, later.weights.cell) == 0
+    assert distance(once.weights.readout, later.weights.readout) > 0
+
+
+def test_probes_change_nothing_and_a_probe_of_the_driver_agrees_with_it():
+    record = {"norms": rc.record.gradient_norms, "cos": rc.record.alignments}
+    alone = train(rc.RTRL())
+    probed = train(rc.RTRL(), probes={"same": rc.RTRL(), "local": rc.RFLO()}, record=record)
+    assert distance(alone.weights, probed.weights) == 0
+    cos = probed.records["cos"]
+    np.testing.assert_allclose(cos["applied"]["same"], 1, atol=1e-9)
+    assert np.nanmax(np.abs(cos["applied"]["local"])) <= 1 + 1e-9
+    assert np.nanmean(cos["applied"]["local"]) < 0.999
+    np.testing.assert_allclose(probed.records["norms"]["applied"], probed.records["norms"]["same"], rtol=1e-9)
+
+
+def test_delayed_gradients_stand_at_their_own_step():
+    """F-BPTT with a horizon of T against one whose horizon is 1: both for step s, though emitted T - 1 steps apart.
+
+    With a task whose labels come from a memoryless network the far future hardly matters, so their alignment is high
+    at the same step; misaligned by a step, it is not.
+    """
+    T, steps = 5, 200
+    record = {"gradients": rc.record.gradients, "emitted": rc.record.emitted, "x": lambda moment: moment.input}
+    probes = {"short": rc.FutureBPTT(T=1), "now": rc.RFLO()}
+    result = train(rc.FutureBPTT(T=T), probes=probes, record=record, steps=steps, seeds=1, optimizer=0.0)
+    x = result.records["x"]
+    assert x.shape[1] == steps - T
+    plain = train(
+        rc.RFLO(), record={"x": record["x"], "gradients": record["gradients"]}, steps=steps, seeds=1, optimizer=0.0
+    )
+    np.testing.assert_array_equal(x, plain.records["x"][:, : steps - T])
+    local = jax.tree.leaves(result.records["gradients"]["now"])
+    alone = jax.tree.leaves(plain.records["gradients"]["applied"])
+    for ours, theirs in zip(local, alone, strict=True):
+        np.testing.assert_allclose(ours, theirs[:, : steps - T], atol=1e-12)
+    assert all(flags.all() for flags in result.records["emitted"].values())
+    # cbar is shared, so both horizons contain RFLO's gradient at the same step (α = 1) plus later losses.
+    short, long = (
+        np.concatenate([leaf.reshape(steps - T, -1) for leaf in jax.tree.leaves(result.records["gradients"][name])], 1)
+        for name in ("short", "applied")
+    )
+    cosine = lambda u, v: np.mean(np.sum(u * v, 1) / np.linalg.norm(u, axis=1) / np.linalg.norm(v, axis=1))
+    assert cosine(short, long) > cosine(short[1:], long[:-1]) + 0.1
+
+
+def test_steps_without_a_gradient_are_nan():
+    record = {"cos": rc.record.alignments, "norms": rc.record.gradient_norms}
+    result = train(rc.RTRL(), probes={"segment": rc.EfficientBPTT(T=10)}, record=record)
+    seen = np.isfinite(result.records["norms"]["segment"][0])
+    assert np.flatnonzero(seen).tolist() == [9, 19, 29, 39, 49, 59]
+    assert np.array_equal(np.isfinite(result.records["cos"]["applied"]["segment"][0]), seen)
+
+
+def test_add_labels_follow_the_coins():
+    for stretch in (1, 3):
+        result = train(
+            task=rc.Add(2, 5, stretch=stretch), steps=300, seeds=1, record={"xy": lambda m: (m.input, m.label)}
+        )
+        x, y = (np.asarray(rows[0]) for rows in result.records["xy"])
+        np.testing.assert_array_equal(x.sum(1), 1)
+        coins = x[::stretch, 0]
+        ago = lambda lag, coins=coins: np.concatenate([np.zeros(lag), coins])[: len(coins)]
+        expected = 0.5 + 0.5 * ago(2) - 0.25 * ago(5)
+        np.testing.assert_allclose(y[:, 0], np.repeat(expected, stretch)[:300], atol=1e-12)
+        assert 0.3 < coins.mean() < 0.7
+
+
+def test_sampled_labels_are_draws_from_the_exact_ones():
+    exact, sampled = (
+        train(task=rc.Add(1, 2, sampled=flag), steps=4000, seeds=1, record={"y": lambda m: m.label}).records["y"][0]
+        for flag in (False, True)
+    )
+    assert set(np.unique(sampled)) == {0.0, 1.0}
+    for value in np.unique(exact[:, 0]):
+        rows = exact[:, 0] == value
+        assert abs(sampled[rows, 0].mean() - value) < 4 * np.sqrt(0.25 / rows.sum()) + 1e-12
+
+
+@pytest.mark.parametrize("stretch", [1, 2])
+def test_mimic_labels_are_the_target_s_outputs(stretch):
+    """The network that is the target makes no error: its own weights, copied into the task, predict every label."""
+    task = rc.Mimic(rc.RNN(3, 5, 0.5), outputs=2, stretch=stretch)
+    state = task.init(jax.random.key(0), jnp.dtype("float64"))
+    assert float(jnp.abs(state.weights[0].bias).max()) > 0
+    a, rows = task.target.init_state(), []
+    for number in range(2):
+        before = state
+        x, y, state = task.block(before, jax.random.key(number), jnp.array(number), jnp.dtype("float64"))
+        for row, label in zip(x, y, strict=True):
+            gate = before.weights[0]
+            z = gate.rec @ a[0] + gate.inp @ row + gate.bias[:, 0]
+            a = (0.5 * a[0] + 0.5 * jnp.tanh(z),)
+            rows.append(jnp.abs(before.readout.W @ a[0] + before.readout.b - label).max())
+        assert bool((x[::stretch] == x[stretch - 1 :: stretch]).all())
+    assert max(rows) < 1e-12
+
+
+def arrays(rows=80, **kwargs):
+    rng = np.random.default_rng(0)
+    labels = rng.random((rows, 2))
+    return rc.Arrays(rng.normal(size=(rows, 2)), labels / labels.sum(1, keepdims=True), **kwargs)
+
+
+def test_arrays_are_served_row_by_row_and_start_over_on_request():
+    task = arrays(50, repeat=True)
+    result = train(task=task, steps=170, seeds=1, record={"xy": lambda m: (m.input, m.label)})
+    x, y = result.records["xy"]
+    index = np.arange(170) % 50
+    np.testing.assert_array_equal(x[0], np.asarray(task.inputs)[index])
+    np.testing.assert_array_equal(y[0], np.asarray(task.labels)[index])
+
+
+def test_a_diverging_seed_is_reported_and_the_others_go_on():
+    inputs, labels = np.ones((400, 2)), np.full((400, 2), 0.5)
+
+    def explode(z):  # a network that leaves the floats after some steps, faster for some weights
+        return jnp.where(jnp.abs(z) > 3, jnp.inf, 0.8 * z)
+
+    net = rc.Network(rc.RNN(2, 3, phi=explode), 2, rc.SquaredError())
+    result = train(rc.Fixed(), rc.Arrays(inputs, labels), net, steps=400, seeds=12, window=1, optimizer=0.0)
+    assert 0 < len(result.diverged) < 12
+    for row, seed in enumerate(result.seeds):
+        finite = np.isfinite(result.loss[row])
+        if seed in result.diverged:
+            assert finite[: result.diverged[seed]].all()
+            assert not finite[result.diverged[seed]]
+        else:
+            assert finite.all()
+
+
+def test_window_means_do_not_depend_on_how_losses_arrive():
+    rng = np.random.default_rng(0)
+    losses = rng.normal(size=(3, 1000)).astype(np.float32)
+    losses[1, 700] = np.inf
+    whole, cut = Losses((0, 1, 2), 64), Losses((0, 1, 2), 64)
+    whole.append(losses)
+    edges = np.sort(rng.choice(np.arange(1, 1000), 40, replace=False))
+    for part in np.split(losses, edges, axis=1):
+        cut.append(part)
+    np.testing.assert_array_equal(whole.means(), cut.means())
+    np.testing.assert_array_equal(whole.ends(), cut.ends())
+    assert whole.diverged == cut.diverged == {1: 700}
+
+
+def test_ctrl_c_returns_what_there_is():
+    timer = threading.Timer(3.0, lambda: os.kill(os.getpid(), signal.SIGINT))
+    before = signal.getsignal(signal.SIGINT)
+    timer.start()
+    result = train(rc.RFLO(), steps=2_000_000_000, seeds=1, window=1000)
+    assert result.interrupted
+    assert 0 < result.steps < 2_000_000_000
+    assert np.isfinite(result.final_loss()).all()
+    assert signal.getsignal(signal.SIGINT) is before
+
+
+def bad(value):
+    labels = np.full((10, 2), 0.5)
+    labels[3, 1] = value
+    return labels
+
+
+BAD_INPUT = [
+    ("alpha", lambda: rc.RNN(2, 4, alpha=0.0), "alpha"),
+    ("alpha above one", lambda: rc.RNN(2, 4, alpha=1.5), "1.5"),
+    ("no units", lambda: rc.RNN(2, 0), "`n` of RNN"),
+    ("T", lambda: rc.FutureBPTT(T=0), "`T` of FutureBPTT"),
+    ("T of E-BPTT", lambda: rc.EfficientBPTT(T=-1), "-1"),
+    ("r", lambda: rc.ROK(r=0), "`r` of ROK"),
+    ("r not whole", lambda: rc.ROK(r=2.5), "2.5"),
+    ("integer dtype", lambda: rc.RNN(2, 4, dtype="int32"), "int32"),
+    ("infinite rate", lambda: rc.KeRNL(learning_rate=float("inf")), "inf"),
+    ("no seeds", lambda: train(seeds=0), "`seeds` must be at least 1"),
+    ("empty seeds", lambda: train(seeds=[]), "empty"),
+    ("same seed twice", lambda: train(seeds=[1, 1]), "different"),
+    ("no steps", lambda: train(steps=0), "`steps` must be at least 1"),
+    ("window", lambda: train(window=0), "`window`"),
+    ("nan rate", lambda: train(optimizer=float("nan")), "nan"),
+    ("inputs", lambda: train(net=rc.Network(rc.RNN(3, 4), 2)), "3 inputs and the task 2"),
+    ("outputs", lambda: train(net=rc.Network(rc.RNN(2, 4), 3)), "3 outputs and the task 2"),
+    ("one axis", lambda: rc.Arrays(np.zeros(10), np.zeros((10, 2))), "two axes"),
+    ("rows", lambda: rc.Arrays(np.zeros((10, 2)), np.zeros((9, 2))), "10 and 9 rows"),
+    ("nan input", lambda: rc.Arrays(bad(np.nan), bad(0.5)), "row 3, column 1 is nan"),
+    ("infinite label", lambda: rc.Arrays(bad(0.5), bad(np.inf)), "`labels` must be finite"),
+    ("text", lambda: rc.Arrays(np.array([["a", "b"]]), np.zeros((1, 2))), "must hold numbers"),
+    ("no distribution", lambda: train(task=rc.Arrays(bad(0.5), bad(0.7)), steps=5), "sums to 1.2"),
+    ("negative label", lambda: train(task=rc.Arrays(bad(0.5), bad(-0.1)), steps=5), "[0, 1]"),
+    ("rows run out", lambda: train(task=arrays(30), steps=31), "repeat=True"),
+    ("float32 rows", lambda: train(task=rc.Arrays(bad(0.5).astype("f4"), bad(0.5).astype("f4")), steps=5), "float32"),
+    ("probe name", lambda: train(probes={"applied": rc.RTRL()}, record={"s": rc.record.state}), "applied"),
+    ("silent probe", lambda: train(probes={"x": rc.RTRL()}), "record"),
+    ("large key", lambda: train(key=2**32), "`key`"),
+]
+
+
+@pytest.mark.parametrize(("call", "message"), [case[1:] for case in BAD_INPUT], ids=[case[0] for case in BAD_INPUT])
+def test_bad_input_is_one_clear_error(call, message):
+    with pytest.raises((ValueError, TypeError)) as error:
+        call()
+    assert message in str(error.value)
+    assert len(str(error.value)) < 400
+
+
+@pytest.mark.parametrize("name", [name for name, learner in rc.LEARNERS.items() if learner.unitwise])
+def test_a_learner_the_cell_cannot_serve(name):
+    import equinox as eqx
+
+    cell = rc.GeneralCell(eqx.nn.GRUCell(2, 4, key=jax.random.key(0)), 2, jnp.zeros(4))
+    with pytest.raises(TypeError, match="GRUCell is a general one: use"):
+        train(rc.LEARNERS[name](), net=rc.Network(cell, 2))
+
+
+def test_a_general_cell_that_does_not_fit():
+    import equinox as eqx
+
+    cell = eqx.nn.GRUCell(2, 4, key=jax.random.key(0))
+    with pytest.raises(TypeError, match="could not be called"):
+        rc.GeneralCell(cell, 3, jnp.zeros(4))
+    with pytest.raises(TypeError, match="share one dtype"):
+        rc.GeneralCell(cell, 2, jnp.zeros(4, "float32"))
