@@ -30,6 +30,7 @@ class Fleet:
         size = -(-len(seeds) // min(_cores(), len(seeds)))
         groups = [seeds[i : i + size] for i in range(0, len(seeds), size)]
         groups[-1] += seeds[-1:] * (size - len(groups[-1]))
+        self._rows = [[seeds.index(seed) for seed in group] for group in groups]
         fold = jax.vmap(jax.random.fold_in, in_axes=(None, 0))
         self._groups = [_init(loop, fold(key, np.array(group))) for group in groups]
         self._pool = ThreadPoolExecutor(len(groups))
@@ -47,6 +48,18 @@ class Fleet:
     def weights(self) -> NetworkWeights:
         """Each seed's weights now, (seed, ...)."""
         return self._over_seeds([carry.weights for carry, _ in self._groups])
+
+    def snapshot(self) -> list[np.ndarray]:
+        """All that the run needs to go on, as plain arrays, (seed, ...)."""
+        return jax.tree.leaves(self._over_seeds([jax.tree.map(_raw, group) for group in self._groups]))
+
+    def restore(self, arrays: Sequence[np.ndarray]) -> None:
+        """Go on from a snapshot of the same run, whatever number of cores took it."""
+        treedef = jax.tree.structure(self._groups[0])
+        self._groups = [
+            jax.tree.map(_like, self._groups[i], jax.tree.unflatten(treedef, [array[rows] for array in arrays]))
+            for i, rows in enumerate(self._rows)
+        ]
 
     def close(self) -> None:
         """Let the threads go."""
@@ -86,6 +99,15 @@ def _over_group(f: Callable[..., PyTree[Array]], *trees: PyTree[Array]) -> PyTre
         return jax.vmap(f)(*trees)
     one = f(*jax.tree.map(lambda leaf: leaf[0], trees))
     return jax.tree.map(lambda leaf: leaf[None], one)
+
+
+def _raw(leaf: Array) -> Array:
+    return jax.random.key_data(leaf) if jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key) else leaf
+
+
+def _like(leaf: Array, raw: np.ndarray) -> Array:
+    is_key = jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key)
+    return jax.random.wrap_key_data(jnp.asarray(raw)) if is_key else jnp.asarray(raw)
 
 
 def _cores() -> int:

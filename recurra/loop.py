@@ -78,7 +78,10 @@ class Loop(eqx.Module):
 
     def init(self, key: PRNGKeyArray) -> tuple[Carry, Keys]:
         """The start of one seed."""
-        keys = Keys(*jax.random.split(key, len(Keys._fields)))
+        return self.init_from(Keys(*jax.random.split(key, len(Keys._fields))))
+
+    def init_from(self, keys: Keys) -> tuple[Carry, Keys]:
+        """The start of a run whose keys are chosen one by one."""
         cell, dtype = self.network.cell, self.network.cell.dtype
         weights = self.network.init(keys.weights)
         learners = {

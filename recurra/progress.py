@@ -14,9 +14,11 @@ Report = Callable[[int], None]
 
 
 @contextmanager
-def progress(label: str, steps: int, show: bool) -> Iterator[Report]:
-    """Reports go to standard error: a bar where it is a terminal, else a line every ten seconds."""
-    if not show:
+def progress(label: str, steps: int, show: bool | Report) -> Iterator[Report]:
+    """Reports go to standard error: a bar where it is a terminal, else a line every ten seconds; or to `show`."""
+    if callable(show):
+        yield show
+    elif not show:
         yield lambda done: None
     elif sys.stderr.isatty():
         with _bar(label, steps) as report:

@@ -1,5 +1,7 @@
 """What a run keeps on the host between chunks, independent of how it is cut."""
 
+from collections.abc import Mapping
+
 import jax
 import numpy as np
 from jaxtyping import PyTree
@@ -39,6 +41,22 @@ class Losses:
         """The step after which each window ends."""
         whole = np.arange(1, len(self._means) + 1) * self.window
         return np.append(whole, self._seen) if self._waiting else whole
+
+    def state(self) -> dict[str, np.ndarray]:
+        """All of it as plain arrays."""
+        rows = [self.seeds.index(seed) for seed in self.diverged]
+        return {
+            "means": np.stack(self._means, axis=1) if self._means else np.zeros((len(self.seeds), 0)),
+            "pending": np.concatenate(self._pending, axis=1) if self._waiting else np.zeros((len(self.seeds), 0)),
+            "diverged": np.array([rows, list(self.diverged.values())], dtype=np.int64),
+        }
+
+    def restore(self, state: Mapping[str, np.ndarray]) -> None:
+        """Take up what `state` returned."""
+        self._means = list(state["means"].T)
+        self._pending, self._waiting = [state["pending"]], state["pending"].shape[1]
+        self._seen = len(self._means) * self.window + self._waiting
+        self.diverged = {self.seeds[row]: int(step) for row, step in state["diverged"].T}
 
     def _mean(self, losses: np.ndarray) -> np.ndarray:
         return losses.mean(axis=1, dtype=np.float64)

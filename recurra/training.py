@@ -1,17 +1,21 @@
 """Train one learner over many seeds at once."""
 
+import re
 import signal
 import threading
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import optax
 from jaxtyping import PRNGKeyArray, PyTree
 
 from recurra import checks
+from recurra.checkpoint import Checkpoint
 from recurra.fleet import Fleet
 from recurra.learners.base import Learner, check_pairing
 from recurra.loop import APPLIED, Loop, Optimizer, Recorder
@@ -41,7 +45,8 @@ def train(
     probes: Mapping[str, Learner] | None = None,
     record: Mapping[str, Recorder] | None = None,
     chunk: int = CHUNK,
-    progress: bool = True,
+    checkpoint: Path | str | None = None,
+    progress: bool | Callable[[int], None] = True,
 ) -> Result:
     """Train `network` on `task` with `learner`, every seed at once on all cores or the GPU.
 
@@ -50,24 +55,27 @@ def train(
     optimizer; the recurrent weights and the readout each keep their own state of it. Losses are averaged over `window`
     steps (a hundredth of the run by default). `probes` are further learners that see the same steps and change nothing;
     `record` maps names to functions of a `Moment` (see `recurra.record`) whose results are kept for every step. One
-    call of the compiled loop takes at most `chunk` steps. Ctrl-C returns what there is. The same key and settings give
-    the same bits, whatever `chunk` is.
+    call of the compiled loop takes at most `chunk` steps. With a file for `checkpoint` the run is kept there now and
+    then, and a run killed or interrupted goes on from it; it is removed at the end. `progress` shows a bar, or is
+    called with the number of steps done. Ctrl-C returns what there is. The same key and settings give the same bits,
+    whatever `chunk` is.
     """
     probes, record = dict(probes or {}), dict(record or {})
     which = _which(seeds)
     _check(network, learner, task, steps, probes, record)
     window = _whole("window", max(steps // 100, 1) if window is None else window)
     loop = Loop(network, {APPLIED: learner, **probes}, task, _optimizer(optimizer), record)
-    loop = _numbers_as_arrays(loop, network.cell.dtype)
+    loop = numbers_as_arrays(loop, network.cell.dtype)
 
     losses, records = Losses(which, window), Records(loop.delay)
+    kept = _checkpoint(checkpoint, loop, record, {"seeds": which, "window": window, "key": str(_key(key))})
     label = f"{learner.name}, {len(which)} seed{'s' * (len(which) > 1)}"
     with _ctrl_c() as stop, show_progress(label, steps, progress) as report:
         began = time.perf_counter()
         fleet = Fleet(loop, _key(key), which, _whole("chunk", chunk))
         compiled = time.perf_counter()
-        done, length = 0, min(fleet.capacity, 2 * task.block_length)
-        report(0)
+        done, length = kept.load(fleet, losses), min(fleet.capacity, 2 * task.block_length)
+        report(done)
         while done < steps and not stop.is_set():
             until = min(done + length, steps)
             started = time.perf_counter()
@@ -77,7 +85,12 @@ def train(
             pace = CHUNK_SECONDS / max(time.perf_counter() - started, 1e-3)
             length = max(1, min(fleet.capacity, int((until - done) * min(pace, 8))))
             done = until
+            kept.keep(fleet, losses, done)
             report(done)
+    if done == steps:
+        kept.clear()
+    elif done:
+        kept.keep(fleet, losses, done, now=True)
     fleet.close()
     return Result(
         seeds=which,
@@ -144,6 +157,20 @@ def _which(seeds: int | Sequence[int]) -> tuple[int, ...]:
     return which
 
 
+def _checkpoint(
+    path: Path | str | None, loop: Loop, record: Mapping[str, Recorder], settings: dict[str, object]
+) -> Checkpoint:
+    if path is None:
+        return Checkpoint(None, {})
+    if record:
+        raise ValueError("`checkpoint` keeps losses alone, and `record` asks for more: leave one of them out.")
+    path = Path(path)
+    if not path.parent.is_dir():
+        raise ValueError(f"`checkpoint` is {path}, and there is no folder {path.parent}: create it first.")
+    numbers = [float(leaf) for leaf in jax.tree.leaves(eqx.filter(loop, eqx.is_array)) if leaf.size == 1]
+    return Checkpoint(path, {**settings, "loop": re.sub(r" at 0x\w+", "", str(loop)), "numbers": numbers})
+
+
 def _key(key: int | PRNGKeyArray) -> PRNGKeyArray:
     if not isinstance(key, int):
         return key
@@ -162,7 +189,7 @@ def _optimizer(optimizer: Optimizer) -> Optimizer:
     raise TypeError(f"`optimizer` must be a learning rate or an Optax optimizer, and is {optimizer!r}.")
 
 
-def _numbers_as_arrays(tree: PyTree, dtype: jnp.dtype) -> PyTree:
+def numbers_as_arrays(tree: PyTree, dtype: jnp.dtype) -> PyTree:
     """Hyperparameters become arguments of the compiled program, so that another value does not compile anew."""
     return jax.tree.map(lambda leaf: jnp.asarray(leaf, dtype) if isinstance(leaf, float) else leaf, tree)
 

@@ -274,3 +274,34 @@ def test_a_general_cell_that_does_not_fit():
         rc.GeneralCell(cell, 3, jnp.zeros(4))
     with pytest.raises(TypeError, match="share one dtype"):
         rc.GeneralCell(cell, 2, jnp.zeros(4, "float32"))
+
+
+def test_an_interrupted_run_goes_on_from_its_checkpoint_with_the_same_bits(tmp_path):
+    file = tmp_path / "run.npz"
+    settings = {"steps": 40_000, "seeds": 3, "window": 1000}
+    whole = train(rc.UORO(), **settings)
+    stop = threading.Timer(2.0, lambda: os.kill(os.getpid(), signal.SIGINT))
+    stop.start()
+    first = train(rc.UORO(), **{**settings, "steps": 2_000_000_000}, checkpoint=file)
+    assert first.interrupted
+    assert file.exists()
+    later = train(rc.UORO(), **{**settings, "steps": first.steps + 5000}, checkpoint=file)
+    assert not file.exists()
+    assert later.steps == first.steps + 5000
+    both = min(len(whole.step), len(later.step))
+    assert np.array_equal(whole.loss[:, :both], later.loss[:, :both])
+
+
+def test_a_checkpoint_of_other_settings_or_a_broken_one_is_refused(tmp_path):
+    file = tmp_path / "run.npz"
+    timer = threading.Timer(2.0, lambda: os.kill(os.getpid(), signal.SIGINT))
+    timer.start()
+    train(rc.UORO(), steps=2_000_000_000, checkpoint=file)
+    for change in ({"optimizer": 0.02}, {"seeds": 3}, {"key": 7}):
+        with pytest.raises(ValueError, match="other settings"):
+            train(rc.UORO(), steps=2_000_000_000, checkpoint=file, **change)
+    with pytest.raises(ValueError, match="other settings"):
+        train(rc.RFLO(), steps=2_000_000_000, checkpoint=file)
+    file.write_bytes(file.read_bytes()[:100])
+    with pytest.raises(ValueError, match="cannot be read"):
+        train(rc.UORO(), steps=2_000_000_000, checkpoint=file)

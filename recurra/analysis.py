@@ -1,0 +1,200 @@
+"""What is computed from recorded arrays: alignments, memory traces, exponents, and estimates with their uncertainty.
+
+Arrays in, arrays out: nothing here trains, plots or touches files. Every quantity that rests on a sample comes back as
+an `Estimate`, from which a confidence interval of any level can be read.
+"""
+
+from dataclasses import dataclass
+from itertools import product
+
+import numpy as np
+from jaxtyping import Float, Num
+from scipy import stats
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """A value, its standard error, and the degrees of freedom of that error."""
+
+    value: float
+    error: float
+    dof: float
+
+    def interval(self, confidence: float = 0.95) -> tuple[float, float]:
+        """value ± t error, with t the quantile of Student's distribution; unbounded where the error is unknown."""
+        if not np.isfinite(self.error) or self.dof <= 0:
+            return -np.inf, np.inf
+        half = float(stats.t.ppf((1 + confidence) / 2, self.dof)) * self.error
+        return self.value - half, self.value + half
+
+
+def mean(x: Float[np.ndarray, " seeds"]) -> Estimate:
+    """The mean of independent values; of a single one the error is unknown."""
+    count = len(x)
+    error = float(np.std(x, ddof=1) / np.sqrt(count)) if count > 1 else float("nan")
+    return Estimate(float(np.mean(x)), error, count - 1.0)
+
+
+def paired_difference(x: Float[np.ndarray, " seeds"], y: Float[np.ndarray, " seeds"]) -> Estimate:
+    """Mean of x - y over seeds that share their weights and stream."""
+    return mean(x - y)
+
+
+def relative(d: Float[np.ndarray, " seeds"], gap: Float[np.ndarray, " seeds"]) -> Estimate:
+    """g = mean(d) / mean(gap) over seeds, with the error of its linearization: that of mean(d - g gap) / mean(gap).
+
+    A ratio of means, since a seed's own gap may come near zero.
+    """
+    g = float(np.mean(d) / np.mean(gap))
+    return Estimate(g, mean((d - g * gap) / np.mean(gap)).error, len(d) - 1.0)
+
+
+def difference(x: Estimate, y: Estimate) -> Estimate:
+    """x - y of independent estimates; the degrees of freedom are Welch's."""
+    variances = np.array([x.error**2, y.error**2])
+    total = float(variances.sum())
+    dof = total**2 / float((variances**2 / [x.dof, y.dof]).sum()) if total > 0 else x.dof + y.dof
+    return Estimate(x.value - y.value, float(np.sqrt(total)), dof)
+
+
+def autocorrelation(x: Float[np.ndarray, " T"]) -> Float[np.ndarray, " T"]:
+    """rho(k) = sum_t z(t) z(t+k) / sum_t z(t)², z = x - mean(x); zero beyond k = 0 for a constant series."""
+    z = x - np.mean(x)
+    spectrum = np.abs(np.fft.rfft(z, 2 * len(x))) ** 2
+    rho = np.fft.irfft(spectrum, 2 * len(x))[: len(x)]
+    return rho / rho[0] if rho[0] > 0 else np.eye(1, len(x))[0]
+
+
+def effective_size(rho: Float[np.ndarray, " T"]) -> float:
+    """T / (1 + 2 sum_k rho(k)), summed up to the first lag k at which rho is not positive."""
+    tail = rho[1:]
+    stop = int(np.argmax(tail <= 0)) if np.any(tail <= 0) else len(tail)
+    return len(rho) / (1 + 2 * float(tail[:stop].sum()))
+
+
+def mean_over_steps(x: Float[np.ndarray, " T"]) -> Estimate:
+    """The mean of an autocorrelated series: its error is std(x) / sqrt(effective size)."""
+    size = effective_size(autocorrelation(x)) if len(x) > 1 else 1.0
+    error = float(np.std(x, ddof=1) / np.sqrt(size)) if len(x) > 1 else float("nan")
+    return Estimate(float(np.mean(x)), error, size - 1)
+
+
+@dataclass(frozen=True)
+class Correlation:
+    """Pearson's r with its p-value, first as if steps were independent, then for the effective number of them."""
+
+    r: float
+    p: float
+    size: float
+    p_corrected: float
+
+    @property
+    def estimate(self) -> Estimate:
+        """r with the error (1 - r²) / sqrt(size - 1) of large samples."""
+        return Estimate(self.r, (1 - self.r**2) / np.sqrt(max(self.size - 1, 1e-9)), self.size - 2)
+
+
+def correlation(x: Float[np.ndarray, " T"], y: Float[np.ndarray, " T"]) -> Correlation:
+    """r = cov(x, y) / (std(x) std(y)), and p for r = 0.
+
+    Successive steps are not independent. Of two unrelated series r has variance sum_k rho_x(k) rho_y(k) / T (Bartlett),
+    so they count as T / (1 + 2 sum_{k>0} rho_x(k) rho_y(k)) pairs, and as no more than there are.
+    """
+    size = min(effective_size(autocorrelation(x) * autocorrelation(y)), float(len(x)))
+    zx, zy = x - np.mean(x), y - np.mean(y)
+    norm = float(np.linalg.norm(zx) * np.linalg.norm(zy))
+    r = float(zx @ zy) / norm if norm > 0 else float("nan")
+
+    def p(n: float) -> float:
+        if n <= 2 or not np.isfinite(r):
+            return float("nan")
+        t = abs(r) * np.sqrt((n - 2) / max(1 - r**2, 1e-300))
+        return float(2 * stats.t.sf(t, n - 2))
+
+    return Correlation(r, p(len(x)), size, p(size))
+
+
+def cosines(g: Float[np.ndarray, "*batch L P"]) -> Float[np.ndarray, "*batch L L"]:
+    """cos(x, y) = g_x · g_y / (‖g_x‖ ‖g_y‖) of every pair; nan where a gradient is zero or absent (nan)."""
+    norm = np.linalg.norm(g, axis=-1, keepdims=True)
+    unit = np.divide(g, norm, out=np.full_like(g, np.nan), where=norm > 0)
+    return unit @ unit.swapaxes(-1, -2)
+
+
+def summed_cosine(g: Float[np.ndarray, "T L P"], window: int) -> Float[np.ndarray, "L L"]:
+    """The mean over consecutive windows of the cosine between gradients summed over a window; absent ones add nothing.
+
+    A rest shorter than the window is left out, as are windows in which a learner emitted nothing.
+    """
+    count = len(g) // window
+    sums = np.nan_to_num(g[: count * window]).reshape(count, window, *g.shape[1:]).sum(1)
+    c = cosines(sums)
+    seen = np.isfinite(c)
+    total, number = np.where(seen, c, 0).sum(0), seen.sum(0)
+    return np.divide(total, number, out=np.full_like(total, np.nan), where=number > 0)
+
+
+def memory_trace(
+    states: Float[np.ndarray, "T n"], labels: Float[np.ndarray, "T k"], lags: Num[np.ndarray, " K"]
+) -> Float[np.ndarray, " K"]:
+    """r²(dt) = 1 - ‖y*(t) - b - C a(t+dt)‖² / ‖y*(t) - mean‖², b and C fitted, both sums over t and all outputs.
+
+    A coin thrown at t - lag enters the state at dt = -lag. Constant labels have no r²: nan.
+    """
+    steps = len(states)
+
+    def r2(dt: int) -> float:
+        t = slice(max(0, -dt), min(steps, steps - dt))
+        a, y = states[t.start + dt : t.stop + dt], labels[t]
+        a, y = a - a.mean(0), y - y.mean(0)
+        total = float((y**2).sum())
+        residual = y - a @ np.linalg.lstsq(a, y, rcond=None)[0]
+        return 1 - float((residual**2).sum()) / total if total > 1e-12 * y.size else float("nan")
+
+    return np.array([r2(int(dt)) for dt in lags])
+
+
+def exponent(n: Num[np.ndarray, " K"], y: Num[np.ndarray, " K"]) -> Estimate:
+    """The slope of log y on log n over the upper half of the range of log n, where lower orders matter least.
+
+    At least three points, if there are as many. The error is that of the fit: how far from a power law the points lie.
+    """
+    order = np.argsort(n)
+    log_n, log_y = np.log(np.asarray(n, float)[order]), np.log(np.asarray(y, float)[order])
+    inside = int((log_n >= (log_n[0] + log_n[-1]) / 2 - 1e-9).sum())
+    take = max(inside, min(3, len(n)))
+    x, v = log_n[-take:] - log_n[-take:].mean(), log_y[-take:] - log_y[-take:].mean()
+    slope = float(x @ v / (x @ x))
+    dof = take - 2.0
+    error = float(np.sqrt(((v - slope * x) ** 2).sum() / dof / (x @ x))) if dof > 0 else float("nan")
+    return Estimate(slope, error, dof)
+
+
+def squared_bias(bias: Float[np.ndarray, " S"], noise: Float[np.ndarray, " S"]) -> Estimate:
+    """The mean over steps of ‖bias‖², estimated by ‖mean - exact‖² less what sampling alone adds to it, noise².
+
+    With R replicas E‖mean - exact‖² = ‖bias‖² + variance / R, so the difference has the right mean; it may be
+    negative.
+    """
+    return mean_over_steps(bias**2 - noise**2)
+
+
+def smooth(curve: Float[np.ndarray, "*batch W"], width: int) -> Float[np.ndarray, "*batch W"]:
+    """The running average over the last `width` windows, of fewer at the start."""
+    first = lambda i: max(0, i + 1 - width)
+    return np.stack([curve[..., first(i) : i + 1].mean(-1) for i in range(curve.shape[-1])], axis=-1)
+
+
+def add_benchmarks() -> tuple[float, float, float]:
+    """The least expected cross-entropy of Add for who knows neither coin, the first lag's, both.
+
+    E H(E[y* | known]) in nats, H the binary entropy, y* = 0.5 + 0.5 x1 - 0.25 x2 for fair coins x1, x2.
+    """
+    y = {(x1, x2): 0.5 + 0.5 * x1 - 0.25 * x2 for x1, x2 in product((0, 1), repeat=2)}
+
+    def entropy(p: float) -> float:
+        return -sum(q * float(np.log(q)) for q in (p, 1 - p) if q > 0)
+
+    neither = entropy(sum(y.values()) / 4)
+    first = sum(entropy((y[x1, 0] + y[x1, 1]) / 2) for x1 in (0, 1)) / 2
+    return neither, first, sum(map(entropy, y.values())) / 4

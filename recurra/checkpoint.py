@@ -1,0 +1,72 @@
+"""A run half-way, in one file: it goes on where it was and ends with the same numbers.
+
+The file is NumPy's own archive of plain arrays, never pickle, and is replaced whole: a run killed while writing leaves
+the previous one.
+"""
+
+import json
+import os
+import time
+import zipfile
+from pathlib import Path
+
+import numpy as np
+
+from recurra.fleet import Fleet
+from recurra.recording import Losses
+
+#: seconds between two checkpoints
+EVERY = 20.0
+
+
+class Checkpoint:
+    """Keeps a run in `path` now and then; does nothing where `path` is None."""
+
+    def __init__(self, path: Path | None, identity: dict[str, object]):
+        self._path, self._identity = path, json.dumps(identity, sort_keys=True)
+        self._last = time.monotonic()
+
+    def load(self, fleet: Fleet, losses: Losses) -> int:
+        """Take the run up from the file, if it is there; the number of steps already done."""
+        if self._path is None or not self._path.exists():
+            return 0
+        try:
+            with np.load(self._path, allow_pickle=False) as kept:
+                arrays = dict(kept)
+        except (OSError, ValueError, zipfile.BadZipFile) as error:
+            raise ValueError(f"The checkpoint {self._path} cannot be read: delete it to start over.") from error
+        if str(arrays.pop("identity")) != self._identity:
+            raise ValueError(
+                f"The checkpoint {self._path} belongs to a run with other settings: delete it, or name another file."
+            )
+        done = int(arrays.pop("done"))
+        losses.restore({name: arrays.pop(name) for name in losses.state()})
+        fleet.restore([arrays[f"leaf{i}"] for i in range(len(arrays))])
+        return done
+
+    def keep(self, fleet: Fleet, losses: Losses, done: int, now: bool = False) -> None:
+        """Write the file if it is time to, or `now`."""
+        if self._path is None or not (now or time.monotonic() - self._last > EVERY):
+            return
+        arrays = {f"leaf{i}": leaf for i, leaf in enumerate(fleet.snapshot())}
+        arrays |= {"identity": np.array(self._identity), "done": np.array(done), **losses.state()}
+        save_arrays(self._path, arrays)
+        self._last = time.monotonic()
+
+    def clear(self) -> None:
+        """The run is complete: the file has served."""
+        if self._path is not None:
+            self._path.unlink(missing_ok=True)
+
+
+def save_arrays(path: Path, arrays: dict[str, np.ndarray]) -> None:
+    """Write an archive whole or not at all."""
+    partial = path.with_name(f".{path.name}.partial")
+    try:
+        with partial.open("wb") as file:
+            np.savez(file, allow_pickle=False, **arrays)
+            file.flush()
+            os.fsync(file.fileno())
+        partial.replace(path)
+    finally:
+        partial.unlink(missing_ok=True)

@@ -1,0 +1,66 @@
+"""Claims about cost: every order of memory and of time in the paper's table of algorithms."""
+
+import math
+
+import numpy as np
+
+from recurra.analysis import exponent
+from recurra.paper.claims.base import Claim, Data, Part, Region, Undecided, arrays, shown
+
+#: The powers of n in Table 1, memory and time; T and r are held while n grows.
+ORDERS = {
+    "rtrl": ("n³", "n⁴"),
+    "uoro": ("n²", "n²"),
+    "kf-rtrl": ("n²", "n³"),
+    "r-kf-rtrl": ("n²", "n³"),
+    "r-ok": ("rn²", "rn³"),
+    "kernl": ("n²", "n²"),
+    "rflo": ("n²", "n²"),
+    "e-bptt": ("nT", "n²"),
+    "f-bptt": ("nT", "n²T"),
+    "dni": ("n²", "n²"),
+}
+#: How far above its order an exponent measured at finite n may lie.
+TOLERANCE = 0.15
+
+
+def power(order: str) -> int:
+    """The power of n in an order such as rn² or nT."""
+    return {"²": 2, "³": 3, "⁴": 4}.get(order.partition("n")[2][:1], 1)
+
+
+def grows(learner: str, key: str, order: str):
+    """The exponent of a count in n, and for time that of the seconds too."""
+
+    def fitted(data: Data, key: str, region: Region | None) -> Part:
+        experiment = arrays(data, f"scaling/{learner}")
+        n, y = np.asarray(experiment["n"], float), np.asarray(experiment[key], float)
+        known = np.isfinite(y) & (y > 0)
+        if known.sum() < 2:
+            raise Undecided(f"Not decided: {WORDS[key]} of {shown(learner)} are not known at two sizes.")
+        e = exponent(n[known], y[known])
+        used = f"(n from {n[known].min():.0f} to {n[known].max():.0f}, fitted over the upper half)"
+        return Part(f"exponent of {shown(learner)}'s {WORDS[key]} in n", e, region, sampled=False, note=used)
+
+    def parts(data: Data) -> list[Part]:
+        deciding = fitted(data, key, Region(-math.inf, power(order) + TOLERANCE))
+        return [deciding] if key == "state_bytes" else [deciding, fitted(data, "seconds", None)]
+
+    return parts
+
+
+WORDS = {"state_bytes": "bytes of state", "flops": "operations a step", "seconds": "seconds a step"}
+
+CLAIMS = [
+    Claim(
+        f"table-{what}-{learner}",
+        f"{shown(learner)} takes {what} of order {order}.",
+        "Table 1",
+        f"The slope of log {WORDS[key]} on log n, counted in the compiled program and not sampled. Holds if it is at most "
+        f"{power(order)} + {TOLERANCE}; fails if it is more."
+        + (" The exponent of the measured seconds is reported." if what == "time" else ""),
+        grows(learner, key, order),
+    )
+    for learner, orders in ORDERS.items()
+    for what, key, order in zip(("memory", "time"), ("state_bytes", "flops"), orders, strict=True)
+]

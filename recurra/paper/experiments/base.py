@@ -1,0 +1,38 @@
+"""What an experiment is: a name, the settings that determine its outcome, and arrays."""
+
+import abc
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+
+Arrays = dict[str, np.ndarray]
+#: takes the finished part of an experiment, from 0 to 1
+Advance = Callable[[float], None]
+
+
+@dataclass(frozen=True)
+class Experiment(abc.ABC):
+    """Its fields, and the `version` of its code, are all that its outcome depends on."""
+
+    version: ClassVar[int] = 1
+
+    @property
+    @abc.abstractmethod
+    def name(self) -> str:
+        """Where figures and claims find it, such as "loss/add/1/rtrl"."""
+
+    @property
+    @abc.abstractmethod
+    def cost(self) -> float:
+        """A rough number of seconds on one core, to tell how far the whole is."""
+
+    @abc.abstractmethod
+    def run(self, checkpoint: Path, advance: Advance) -> Arrays:
+        """Do it; `checkpoint` is a file of its own to go on from after a kill."""
+
+    def settings(self) -> dict[str, Any]:
+        """All that determines the outcome."""
+        return {"experiment": type(self).__name__, "version": self.version, "name": self.name, **asdict(self)}

@@ -1,0 +1,85 @@
+"""Bias and variance: many replicas of a learner's randomness along one trajectory, the weights held."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from recurra import record
+from recurra.learners import Learner
+from recurra.loop import APPLIED, Loop
+from recurra.paper.experiments.base import Advance, Arrays, Experiment
+from recurra.paper.setup import learner_of, network_of, task_of
+from recurra.training import numbers_as_arrays
+
+LEARNERS = ("uoro", "kf-rtrl", "r-kf-rtrl", "r-ok", "kernl", "rflo", "dni")
+#: steps at which gradients are compared, at most
+SAMPLES = 20
+
+
+@dataclass(frozen=True)
+class Bias(Experiment):
+    """Every replica sees the same weights and stream and draws its own random numbers.
+
+    Stochastic learners start from M = 0, so that what is measured is the rule and not the start.
+    """
+
+    task: str
+    replicas: int
+    steps: int
+
+    @property
+    def name(self) -> str:
+        return f"bias/{self.task}"
+
+    @property
+    def cost(self) -> float:
+        return len(LEARNERS) * (5 + 6e-5 * self.replicas * self.steps)
+
+    def run(self, checkpoint: Path, advance: Advance) -> Arrays:
+        exact = self._gradients(learner_of("rtrl", self.task, "1"), 1)[0]
+        size = np.linalg.norm(exact, axis=-1)
+        rows: dict[str, list[np.ndarray]] = {"bias": [], "bias_noise": [], "std": []}
+        for i, name in enumerate(LEARNERS):
+            sample = self._gradients(_from_zero(learner_of(name, self.task, "1")), self.replicas)
+            variance = sample.var(axis=0, ddof=1).sum(axis=-1)
+            rows["bias"].append(np.linalg.norm(sample.mean(axis=0) - exact, axis=-1) / size)
+            rows["bias_noise"].append(np.sqrt(variance / self.replicas) / size)
+            rows["std"].append(np.sqrt(variance) / size)
+            advance((i + 1) / len(LEARNERS))
+        stacked = {name: np.stack(values) for name, values in rows.items()}
+        return {"learners": np.array(LEARNERS), "replicas": np.array(self.replicas), **stacked}
+
+    def _gradients(self, learner: Learner, replicas: int) -> np.ndarray:
+        """(replica, sampled step, weight), in double precision."""
+        task = task_of(self.task, "1")
+        network = network_of(task, "1")
+        loop = Loop(network, {APPLIED: learner}, task, 0.0, {"gradient": record.gradients})
+        losses, records = _replicated(numbers_as_arrays(loop, network.cell.dtype), replicas, self.steps)
+        del losses
+        leaves = jax.tree.leaves(records["gradient"])
+        flat = np.concatenate([np.asarray(leaf).reshape(*leaf.shape[:2], -1) for leaf in leaves], axis=-1)
+        # The later half, spread out: the start, where M is still empty, says little.
+        sampled = np.unique(np.linspace(self.steps // 2, self.steps - 1, SAMPLES).astype(int))
+        return flat[:, sampled].astype(np.float64)
+
+
+@eqx.filter_jit
+def _replicated(loop: Loop, replicas: int, steps: int) -> tuple[Any, Any]:
+    def one(key: jax.Array) -> Any:
+        _, shared = loop.init(jax.random.key(0))
+        own = jax.random.split(key)
+        carry, keys = loop.init_from(shared._replace(learners=own[0], noise=own[1]))
+        return loop.advance(carry, keys, jnp.array(0, "int32"), jnp.array(steps, "int32"), steps)[1]
+
+    return jax.vmap(one)(jax.random.split(jax.random.key(1), replicas))
+
+
+def _from_zero(learner: Learner) -> Learner:
+    if not hasattr(learner, "initial_scale"):
+        return learner
+    return eqx.tree_at(lambda tree: tree.initial_scale, learner, 0.0)

@@ -1,0 +1,105 @@
+"""Loss curves: each learner on each task, and RFLO from each kind of initial weights."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from recurra import cells
+from recurra.network import Network
+from recurra.paper.experiments.base import Advance, Arrays, Experiment
+from recurra.paper.setup import learner_of, network_of, task_of
+from recurra.tasks import Task
+from recurra.training import train
+
+#: the four families of recurrent weights of the analysis of RFLO
+FAMILIES = {
+    "orthogonal": cells.orthogonal,
+    "gaussian": cells.gaussian,
+    "symmetric": cells.symmetric,
+    "diagonal": cells.diagonal,
+}
+#: microseconds a step a seed, roughly, for the estimate of time left
+_MICROSECONDS = {"rtrl": 35.0, "r-ok": 60.0, "kf-rtrl": 6.0, "r-kf-rtrl": 7.0, "uoro": 6.0, "kernl": 6.0, "f-bptt": 6.0}
+#: compiling a learner takes a few seconds
+COMPILE_SECONDS = 4.0
+
+
+@dataclass(frozen=True)
+class LossCurve(Experiment):
+    """One learner on one task."""
+
+    task: str
+    alpha: str
+    learner: str
+    seeds: int
+    steps: int
+
+    @property
+    def name(self) -> str:
+        return f"loss/{self.task}/{self.alpha}/{self.learner}"
+
+    @property
+    def cost(self) -> float:
+        return seconds(self.learner, self.seeds, self.steps)
+
+    def run(self, checkpoint: Path, advance: Advance) -> Arrays:
+        task = task_of(self.task, self.alpha)
+        network = network_of(task, self.alpha)
+        return curve(network, self.learner, task, self.task, self.alpha, self.seeds, self.steps, checkpoint, advance)
+
+
+@dataclass(frozen=True)
+class FamilyCurve(Experiment):
+    """RFLO, or the readout alone, on Add from one kind of initial weights."""
+
+    family: str
+    learner: str
+    seeds: int
+    steps: int
+
+    @property
+    def name(self) -> str:
+        return f"{self.learner}-loss/{self.family}"
+
+    @property
+    def cost(self) -> float:
+        return seconds(self.learner, self.seeds, self.steps)
+
+    def run(self, checkpoint: Path, advance: Advance) -> Arrays:
+        task = task_of("add", "1")
+        network = network_of(task, "1", FAMILIES[self.family])
+        return curve(network, self.learner, task, "add", "1", self.seeds, self.steps, checkpoint, advance)
+
+
+def curve(
+    network: Network,
+    learner: str,
+    task: Task,
+    task_name: str,
+    alpha: str,
+    seeds: int,
+    steps: int,
+    checkpoint: Path,
+    advance: Advance,
+) -> Arrays:
+    """Train, with a hundred windows of loss; interrupted, the checkpoint keeps the part done."""
+    result = train(
+        network,
+        learner_of(learner, task_name, alpha),
+        task,
+        steps=steps,
+        seeds=seeds,
+        window=max(steps // 100, 1),
+        checkpoint=checkpoint,
+        progress=lambda done: advance(done / steps),
+    )
+    if result.interrupted:
+        raise KeyboardInterrupt
+    diverged = np.array([result.diverged.get(seed, -1) for seed in result.seeds])
+    return {"step": result.step, "loss": result.loss, "diverged": diverged}
+
+
+def seconds(learner: str, seeds: int, steps: int) -> float:
+    """A rough cost on one core."""
+    return COMPILE_SECONDS + _MICROSECONDS.get(learner, 4.0) * 1e-6 * seeds * steps

@@ -1,0 +1,53 @@
+"""Natural memory: how well a linear regression reads the label of step t from an untrained network at t + Δt."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import jax
+import numpy as np
+
+from recurra.analysis import memory_trace
+from recurra.learners import Fixed
+from recurra.paper.experiments.base import Advance, Arrays, Experiment
+from recurra.paper.experiments.losses import FAMILIES
+from recurra.paper.setup import network_of, task_of
+from recurra.training import train
+
+LAGS = np.arange(-5, 16)
+
+
+@dataclass(frozen=True)
+class Memory(Experiment):
+    """One family of recurrent weights, several draws of it."""
+
+    family: str
+    seeds: int
+    steps: int
+
+    @property
+    def name(self) -> str:
+        return f"memory/{self.family}"
+
+    @property
+    def cost(self) -> float:
+        return 5 + 1e-5 * self.seeds * self.steps
+
+    def run(self, checkpoint: Path, advance: Advance) -> Arrays:
+        task = task_of("add", "1")
+        record = {"state": lambda moment: moment.state[0], "label": lambda moment: moment.label}
+        result = train(
+            network_of(task, "1", FAMILIES[self.family]),
+            Fixed(),
+            task,
+            steps=self.steps,
+            seeds=self.seeds,
+            optimizer=0.0,
+            record=record,
+            progress=False,
+        )
+        if result.interrupted:
+            raise KeyboardInterrupt
+        states, labels = (jax.tree.leaves(result.records[name])[0] for name in ("state", "label"))
+        traces = [memory_trace(state, label, LAGS) for state, label in zip(states, labels, strict=True)]
+        advance(1.0)
+        return {"lag": LAGS, "r2": np.stack(traces)}

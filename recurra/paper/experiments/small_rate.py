@@ -1,0 +1,60 @@
+"""Online RTRL against backpropagation through a whole stretch, at smaller and smaller learning rates."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import jax
+import numpy as np
+
+from recurra.fleet import Fleet
+from recurra.learners import RTRL, EfficientBPTT
+from recurra.loop import APPLIED, Loop
+from recurra.paper.experiments.base import Advance, Arrays, Experiment
+from recurra.paper.setup import network_of, task_of
+from recurra.training import numbers_as_arrays
+
+RATES = (3e-2, 1e-2, 3e-3, 1e-3, 3e-4)
+#: length of the stretch
+STRETCH = 100
+
+
+@dataclass(frozen=True)
+class SmallRate(Experiment):
+    """Both start from the same weights and see the same steps of Add; only the recurrent weights are compared."""
+
+    seeds: int
+
+    @property
+    def name(self) -> str:
+        return "small-rate"
+
+    @property
+    def cost(self) -> float:
+        return 15.0
+
+    def run(self, checkpoint: Path, advance: Advance) -> Arrays:
+        first = self._weights(RTRL(), 0.0)
+        distances = []
+        for i, rate in enumerate(RATES):
+            online = self._weights(RTRL(), rate)
+            unrolled = self._weights(EfficientBPTT(T=STRETCH), rate)
+            distances.append(_relative(online, unrolled, first))
+            advance((i + 1) / len(RATES))
+        return {"rate": np.array(RATES), "distance": np.stack(distances, axis=1)}
+
+    def _weights(self, learner, rate: float):
+        task = task_of("add", "1")
+        network = network_of(task, "1")
+        loop = numbers_as_arrays(Loop(network, {APPLIED: learner}, task, rate, {}), network.cell.dtype)
+        fleet = Fleet(loop, jax.random.key(0), tuple(range(self.seeds)), STRETCH)
+        fleet.advance(0, STRETCH)
+        fleet.close()
+        return fleet.weights().cell
+
+
+def _relative(online, unrolled, first) -> np.ndarray:
+    """‖difference of the two changes‖ / ‖change by the unrolled gradient‖, for each seed."""
+    change = lambda after: jax.tree.map(lambda u, v: np.asarray(u, np.float64) - v, after, first)
+    flat = lambda tree: np.concatenate([leaf.reshape(len(leaf), -1) for leaf in jax.tree.leaves(tree)], axis=1)
+    one, other = flat(change(online)), flat(change(unrolled))
+    return np.linalg.norm(one - other, axis=1) / np.linalg.norm(other, axis=1)

@@ -1,0 +1,35 @@
+"""At which scale the paper is reproduced."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Profile:
+    """Numbers of seeds, steps and replicas; `paper` has the paper's own."""
+
+    name: str
+    seeds: int
+    #: steps of the loss curves
+    steps: int
+    #: steps and seeds over which gradients are compared
+    gradient_steps: int
+    gradient_seeds: int
+    #: steps and initializations of the memory traces
+    memory_steps: int
+    memory_seeds: int
+    #: replicas of a learner's randomness, and steps along the trajectory they share
+    replicas: int
+    replica_steps: int
+    #: sizes over which cost is measured
+    sizes: tuple[int, ...]
+    #: sizes for learners whose cost grows like n⁴
+    small_sizes: tuple[int, ...]
+
+
+QUICK = Profile("quick", 4, 20_000, 3_000, 2, 5_000, 4, 32, 60, (16, 32, 64, 128, 256), (8, 16, 32, 64))
+PAPER = Profile(
+    "paper", 20, 1_000_000, 100_000, 4, 20_000, 8, 256, 400, (16, 32, 64, 128, 256, 512), (8, 16, 32, 64, 96)
+)
+TINY = Profile("tiny", 2, 300, 120, 1, 400, 2, 4, 12, (4, 8, 16), (4, 6, 8))
+
+PROFILES = {profile.name: profile for profile in (QUICK, PAPER, TINY)}

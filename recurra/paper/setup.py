@@ -1,0 +1,39 @@
+"""The paper's networks, tasks and hyperparameters: Table 2, Table 3 and the notes of its Appendix B."""
+
+from recurra import cells, learners
+from recurra.cells.initial import MatrixInit
+from recurra.learners import Learner
+from recurra.losses import SoftmaxCrossEntropy, SquaredError
+from recurra.network import Network
+from recurra.tasks import Add, Mimic, Task
+
+N = 32
+ALPHAS = {"1": 1.0, "0.5": 0.5}
+TASKS = ("add", "mimic")
+
+#: every learner of the loss curves: the twelve, and KeRNL as its authors' program had it
+CURVES = (*learners.LEARNERS, "kernl-released")
+
+
+def task_of(name: str, alpha: str) -> Task:
+    """The task, stretched in time where the network is slow; Add's lags are then shorter, to keep it as hard."""
+    slow = alpha != "1"
+    stretch = 2 if slow else 1
+    if name == "add":
+        return Add(3, 5, stretch=stretch) if slow else Add(6, 10)
+    return Mimic(cells.RNN(n_in=N, n=N, alpha=ALPHAS[alpha]), outputs=N, stretch=stretch)
+
+
+def network_of(task: Task, alpha: str, w_rec: MatrixInit = cells.orthogonal) -> Network:
+    """32 tanh units, trained by cross-entropy on Add and by squared error on Mimic."""
+    loss = SoftmaxCrossEntropy() if isinstance(task, Add) else SquaredError()
+    return Network(cells.RNN(n_in=task.n_in, n=N, alpha=ALPHAS[alpha], w_rec=w_rec), task.n_out, loss)
+
+
+def learner_of(name: str, task: str, alpha: str) -> Learner:
+    """The learner with the paper's hyperparameters; DNI learns faster on Add at α = 1."""
+    if name == "kernl-released":
+        return learners.KeRNL(late_perturbation=True)
+    if name in ("dni", "dni-b") and task == "add" and alpha == "1":
+        return learners.DNI(0.05) if name == "dni" else learners.DNIb(0.05, 0.01)
+    return learners.LEARNERS[name]()

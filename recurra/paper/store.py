@@ -1,0 +1,102 @@
+"""Kept runs: one file an experiment, found again by its full configuration.
+
+    DIR/recurra.json        marks the folder as ours
+    DIR/runs/KEY.npz        arrays of a finished experiment, with its settings inside
+    DIR/runs/KEY.part       a checkpoint of the one that was running
+
+A file is written whole or not at all, so that a kill at any point loses at most the experiment in progress back to its
+last checkpoint.
+"""
+
+import hashlib
+import json
+import os
+import zipfile
+from pathlib import Path
+
+import numpy as np
+
+from recurra.checkpoint import save_arrays
+from recurra.paper.experiments.base import Arrays, Experiment
+
+MARK = "recurra.json"
+FORMAT = 1
+
+
+class StoreError(Exception):
+    """The folder cannot serve; the message says why and what to do."""
+
+
+class Store:
+    """A folder of kept runs."""
+
+    def __init__(self, directory: Path, create: bool = True):
+        self.directory, self._runs = directory, directory / "runs"
+        if not create and not (directory / MARK).is_file():
+            raise StoreError(f"{directory} holds no kept runs: make some with `recurra reproduce --out {directory}`.")
+        try:
+            self._claim()
+        except OSError as error:
+            raise StoreError(
+                f"{directory} cannot be written: {error.strerror or error}. Choose another --out."
+            ) from None
+
+    def get(self, experiment: Experiment) -> Arrays | None:
+        """The arrays of a finished experiment, or None."""
+        path = self._path(experiment)
+        if not path.exists():
+            return None
+        try:
+            with np.load(path, allow_pickle=False) as kept:
+                arrays = {name: kept[name] for name in kept.files}
+            settings = json.loads(str(arrays.pop("settings")))
+        except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile):
+            raise StoreError(
+                f"The kept run {path} ({experiment.name}) cannot be read: it is damaged. Delete that file and run "
+                "again; only this experiment is repeated."
+            ) from None
+        if settings != _plain(experiment.settings()):
+            raise StoreError(f"The kept run {path} holds other settings than its name says: delete it and run again.")
+        return arrays
+
+    def put(self, experiment: Experiment, arrays: Arrays) -> None:
+        """Keep a finished experiment."""
+        settings = np.array(json.dumps(experiment.settings(), sort_keys=True))
+        try:
+            save_arrays(self._path(experiment), {**arrays, "settings": settings})
+        except OSError as error:
+            raise StoreError(
+                f"{experiment.name} could not be kept in {self._runs}: {error.strerror or error}. What was kept before "
+                "is untouched; make room and run again."
+            ) from None
+        self.checkpoint(experiment).unlink(missing_ok=True)
+
+    def checkpoint(self, experiment: Experiment) -> Path:
+        """A file for the experiment to go on from."""
+        return self._path(experiment).with_suffix(".part")
+
+    def _path(self, experiment: Experiment) -> Path:
+        text = json.dumps(experiment.settings(), sort_keys=True)
+        digest = hashlib.sha256(text.encode()).hexdigest()[:16]
+        return self._runs / f"{experiment.name.replace('/', '_')}-{digest}.npz"
+
+    def _claim(self) -> None:
+        """Make the folder ours; one with files of somebody else's is left alone."""
+        mark = self.directory / MARK
+        if not mark.exists():
+            if self.directory.exists() and not self.directory.is_dir():
+                raise StoreError(f"{self.directory} is a file: choose a folder for --out.")
+            if self.directory.is_dir() and any(self.directory.iterdir()):
+                raise StoreError(
+                    f"{self.directory} has files in it that `recurra reproduce` did not make: choose an empty or new "
+                    "folder for --out."
+                )
+            self._runs.mkdir(parents=True, exist_ok=True)
+            mark.write_text(json.dumps({"format": FORMAT}))
+        self._runs.mkdir(exist_ok=True)
+        if not os.access(self._runs, os.W_OK):
+            raise StoreError(f"{self.directory} is not writable: choose another --out.")
+
+
+def _plain(settings: dict) -> dict:
+    return json.loads(json.dumps(settings, sort_keys=True))

@@ -1,0 +1,243 @@
+"""How every figure looks: one place for colours, line styles, fonts and sizes, and the only one that sets them.
+
+A learner looks the same wherever it appears, and its looks spell out its axes:
+
+    colour   blue to green for past facing, red to amber for future facing, grey for neither
+    dashes   stochastic; a deterministic update is a solid line
+    markers  numerical; an update in closed form has none
+
+Figures are made without pyplot, so that drawing neither opens a window nor leaves anything behind in the process.
+"""
+
+import io
+import re
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, NamedTuple
+
+import matplotlib
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+
+from recurra.learners import LEARNERS
+
+#: KeRNL as its authors' program has it: the noise reaches the copy one step late
+RELEASED = "kernl-released"
+
+#: Every learner that is drawn, in the order of the paper's table
+IDS = (*LEARNERS, RELEASED)
+
+COLOURS = {
+    "rtrl": "#0a2a66",
+    "uoro": "#119fc4",
+    "kf-rtrl": "#1f72cc",
+    "r-kf-rtrl": "#7b93ea",
+    "r-ok": "#00695c",
+    "kernl": "#5b3fb0",
+    "kernl-released": "#a58fe0",
+    "rflo": "#2ca58d",
+    "e-bptt": "#3d3d3d",
+    "f-bptt": "#b2182b",
+    "dni": "#f07818",
+    "dni-b": "#d39a00",
+    "fixed": "#8c8c8c",
+}
+MARKERS = {"r-ok": "s", "kernl": "o", "kernl-released": "o", "dni": "^", "dni-b": "v"}
+DASHES = (0, (4.2, 1.6))
+
+FACINGS = {"past": "#1f72cc", "future": "#d6401f", "–": "#5c5c5c"}
+FACING_NAMES = {"past": "past facing", "future": "future facing", "–": "neither"}
+
+#: The ways to draw the recurrent weights: apart in lightness, and in none of the learners' roles
+INITS = {"orthogonal": "#3b0f70", "gaussian": "#9c2e7f", "symmetric": "#e2565d", "diagonal": "#f2a65a"}
+
+TASK_NAMES = {"add": "Add", "mimic": "Mimic"}
+
+INK, MUTED, FAINT = "#1c1e21", "#666a70", "#d9dce0"
+
+_RC: dict[str, Any] = {
+    "font.family": "DejaVu Sans",
+    "font.size": 8.5,
+    "axes.titlesize": 9.5,
+    "axes.titleweight": "bold",
+    "axes.titlelocation": "left",
+    "axes.titlepad": 8,
+    "axes.labelsize": 8.5,
+    "axes.labelcolor": INK,
+    "axes.edgecolor": "#8b9097",
+    "axes.linewidth": 0.7,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.axisbelow": True,
+    "axes.unicode_minus": True,
+    "text.color": INK,
+    "xtick.color": "#8b9097",
+    "ytick.color": "#8b9097",
+    "xtick.labelcolor": INK,
+    "ytick.labelcolor": INK,
+    "xtick.labelsize": 7.5,
+    "ytick.labelsize": 7.5,
+    "xtick.major.width": 0.7,
+    "ytick.major.width": 0.7,
+    "xtick.major.size": 3,
+    "ytick.major.size": 3,
+    "xtick.minor.size": 0,
+    "ytick.minor.size": 0,
+    "lines.linewidth": 1.5,
+    "lines.solid_capstyle": "round",
+    "legend.frameon": False,
+    "legend.fontsize": 8,
+    "mathtext.fontset": "dejavusans",
+    "figure.facecolor": "white",
+    "savefig.facecolor": "white",
+    "svg.fonttype": "path",
+}
+
+
+@contextmanager
+def style(salt: str = "recurra") -> Iterator[None]:
+    """Within it figures are drawn and saved in the shared style; afterwards matplotlib is as it was before."""
+    with matplotlib.rc_context({**_RC, "svg.hashsalt": salt}):
+        yield
+
+
+class End(NamedTuple):
+    """A curve's last value, to be named beside it."""
+
+    height: float
+    text: str
+    colour: str
+
+
+def name(learner: str) -> str:
+    """The learner's display name."""
+    return "KeRNL (released)" if learner == RELEASED else LEARNERS[learner].name
+
+
+def facing(learner: str) -> str:
+    """`past`, `future` or `–`."""
+    return LEARNERS[_base(learner)].facing
+
+
+def line_style(learner: str, points: int = 1) -> dict[str, Any]:
+    """Keywords for `Axes.plot`; of `points` points about six carry the marker of a numerical learner."""
+    kind = LEARNERS[_base(learner)]
+    look: dict[str, Any] = {
+        "color": COLOURS[learner],
+        "linestyle": DASHES if kind.stochastic else "-",
+        "linewidth": 2.0 if learner in ("rtrl", "f-bptt") else 1.4,
+        "zorder": 4 if kind.stochastic else 3,
+    }
+    if kind.numerical:
+        every = max(1, points // 6)
+        offset = list(MARKERS).index(learner) * every // len(MARKERS)
+        look |= {"marker": MARKERS[learner], "markersize": 3.8, "markeredgewidth": 1.0, "markevery": (offset, every)}
+        look["markerfacecolor"] = "white" if learner == RELEASED else COLOURS[learner]
+    return look
+
+
+def dot_style(learner: str) -> dict[str, Any]:
+    """Keywords for a single point: filled for deterministic learners, hollow for stochastic ones."""
+    hollow = LEARNERS[_base(learner)].stochastic or learner == RELEASED
+    return {
+        "color": COLOURS[learner],
+        "linestyle": "none",
+        "marker": MARKERS.get(learner, "D" if facing(learner) == "–" else "o"),
+        "markersize": 6,
+        "markeredgewidth": 1.5,
+        "markerfacecolor": "white" if hollow else COLOURS[learner],
+    }
+
+
+def sheet(width: float, height: float) -> Figure:
+    """An empty figure, in inches, that belongs to nobody else."""
+    return Figure(figsize=(width, height))
+
+
+def letter(axes: Axes, text: str, title: str = "") -> None:
+    """Name a panel: its letter, and what it shows."""
+    axes.set_title(f"{text}   {title}" if title else text)
+
+
+def spread(heights: np.ndarray, gap: float, low: float, high: float) -> np.ndarray:
+    """The positions nearest to `heights` (in squares) that are `gap` apart and within [low, high]."""
+    order = np.argsort(heights, kind="stable")
+    steps = gap * np.arange(len(heights))
+    blocks: list[tuple[float, int]] = []  # pool neighbours until their means increase
+    for value in heights[order] - steps:
+        mean, count = float(value), 1
+        while blocks and blocks[-1][0] > mean:
+            other, n = blocks.pop()
+            mean, count = (other * n + mean * count) / (n + count), n + count
+        blocks.append((mean, count))
+    pooled = np.concatenate([np.full(count, mean) for mean, count in blocks]) if blocks else np.zeros(0)
+    placed = np.empty(len(heights))
+    placed[order] = np.clip(pooled, low, max(low, high - gap * (len(heights) - 1))) + steps
+    return placed
+
+
+def label_ends(axes: Axes, ends: Sequence[End], size: float = 7.5, reach: float = 0.05) -> None:
+    """Name curves at the right edge, each beside its end, moved apart where they would overlap."""
+    figure = axes.figure
+    assert isinstance(figure, Figure)
+    points = axes.get_position().height * figure.get_figheight() * 72
+    ends_drawn = axes.transData.transform([(0.0, end.height) for end in ends])
+    heights = np.clip(axes.transAxes.inverted().transform(ends_drawn)[:, 1], 0, 1)
+    placed = spread(heights, 1.32 * size / points, 0.0, 1.0)
+    for end, start, stop in zip(ends, heights, placed, strict=True):
+        axes.plot(
+            [1.004, 1.004 + 0.3 * reach, 1.004 + 0.8 * reach],
+            [start, stop, stop],
+            transform=axes.transAxes,
+            color=end.colour,
+            linewidth=0.7,
+            clip_on=False,
+            solid_joinstyle="round",
+            label="_leader",
+        )
+        place = dict(transform=axes.transAxes, color=end.colour, fontsize=size, va="center_baseline")
+        axes.text(1.004 + reach, stop, end.text, **place)
+
+
+def code_key(
+    figure: Figure, y: float = 0.0, facings: Sequence[str] = ("past", "future", "–"), lines: bool = True
+) -> None:
+    """One line below the panels that says what colours, dashes and markers stand for."""
+    handles = [Line2D([], [], color=FACINGS[f], linewidth=4, label=FACING_NAMES[f]) for f in facings]
+    if lines:
+        handles += [
+            Line2D([], [], color=MUTED, linewidth=1.4, label="deterministic"),
+            Line2D([], [], color=MUTED, linewidth=1.4, linestyle=DASHES, label="stochastic"),
+            Line2D([], [], color=MUTED, linewidth=1.4, marker="o", markersize=4, label="numerical"),
+        ]
+    options = dict(loc="lower center", bbox_to_anchor=(0.5, y), ncols=len(handles), handlelength=2.4)
+    figure.legend(handles=handles, columnspacing=2.0, labelcolor=INK, **options)
+
+
+def svg(figure: Figure, prefix: str) -> str:
+    """The figure as an `<svg>` element whose ids all start with `prefix`, so that many fit into one page."""
+    stream = io.StringIO()
+    with style(prefix):
+        figure.savefig(stream, format="svg", metadata=dict.fromkeys(("Date", "Creator", "Format", "Type")))
+    text = stream.getvalue()
+    text = text[text.index("<svg") :]
+    text = re.sub(r"<!--.*?-->\s*", "", text, flags=re.DOTALL)
+    text = re.sub(r'\bid="', f'id="{prefix}-', text)
+    text = re.sub(r'href="#', f'href="#{prefix}-', text)
+    text = text.replace("url(#", f"url(#{prefix}-")
+    shorter = lambda number: f"{float(number.group()):.2f}".rstrip("0").rstrip(".")
+    return re.sub(r' d="[^"]*"', lambda path: re.sub(r"-?\d+\.\d{3,}", shorter, path.group()), text)
+
+
+def png(figure: Figure, dpi: int = 200) -> bytes:
+    """The figure as a PNG file."""
+    stream = io.BytesIO()
+    with style():
+        figure.savefig(stream, format="png", dpi=dpi)
+    return stream.getvalue()
+
+
+def _base(learner: str) -> str:
+    return "kernl" if learner == RELEASED else learner
