@@ -10,25 +10,26 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 from bare import ALGORITHMS
-from bare.loop import BLOCK, RATE, Carry, N, take_step
+from bare.loop import BLOCK, RATE, Carry, N, Sources, take_step
 
 import recurra
 
 STEPS, ALPHA, TOLERANCE = BLOCK, 0.7, 1e-8
 
-side_by_side = lambda blocks: jnp.concatenate(jax.tree.leaves(blocks), axis=-1)
-synthesizer = lambda s: (side_by_side(s.A), side_by_side(s.A_star), s.label, s.cbar[0])
-history = lambda s: (s.traces.D[0][0], side_by_side(s.traces.ahat), s.credit[0])
+#: three blocks of the library, whose bias keeps an axis of length one
+sources = lambda blocks: Sources(blocks[0], blocks[1], blocks[2][..., 0])
+synthesizer = lambda s: (sources(s.A[0]), sources(s.A_star[0]), s.label, s.cbar[0])
+history = lambda s: (s.traces.D[0][0], s.traces.ahat.rec, s.traces.ahat.inp, s.credit[0])
 
 #: the state a learner of the library keeps, in the shape its bare loop keeps it
 STATES: dict[str, Callable[[Any], Any]] = {
     "rtrl": lambda s: s,
-    "uoro": lambda s: (s.A[0], side_by_side(s.B)),
-    "kf-rtrl": lambda s: (side_by_side(s.A), s.B[0][0]),
-    "r-kf-rtrl": lambda s: (s.A[0], side_by_side(s.B)),
+    "uoro": lambda s: (s.A[0], sources(s.B[0])),
+    "kf-rtrl": lambda s: (sources(s.A), s.B[0][0]),
+    "r-kf-rtrl": lambda s: (s.A[0], sources([b[0] for b in s.B])),
     "r-ok": lambda s: (s.A, s.B.reshape(N * N, -1)),
-    "kernl": lambda s: (s.A[0][0], s.alpha[0], side_by_side(s.B), s.noisy[0], s.Omega[0], s.Gamma[0]),
-    "rflo": side_by_side,
+    "kernl": lambda s: (s.A[0][0], s.alpha[0], sources(s.B[0][0]), s.noisy[0], s.Omega[0], s.Gamma[0]),
+    "rflo": lambda s: sources(s[0][0]),
     "e-bptt": history,
     "f-bptt": history,
     "dni": synthesizer,
@@ -65,7 +66,7 @@ def disagreement(name: str, bare_alpha: float = ALPHA) -> float:
         carry, bare_losses = jax.lax.scan(step, first, (jnp.arange(STEPS), x, label, bare_noise))
 
         moved = jax.tree.map(lambda new, old, there: _relative(new - there, new - old), last, first, carry)
-        return float(max(jax.tree.leaves(moved) + [_relative(losses - bare_losses, losses)]))
+        return float(max(*jax.tree.leaves(moved), _relative(losses - bare_losses, losses)))
 
 
 def by_library(network, learner, weights, state, inputs):
@@ -90,7 +91,7 @@ def by_library(network, learner, weights, state, inputs):
 
 def as_bare(name, weights, a, state) -> Carry:
     """A moment of the library in the shape a bare loop carries."""
-    return Carry(side_by_side(weights.cell), *weights.readout, a[0], STATES[name](state))
+    return Carry(sources(weights.cell[0]), *weights.readout, a[0], STATES[name](state))
 
 
 def _relative(difference, size):
@@ -106,4 +107,4 @@ def check(names) -> None:
     strayed = {name: value for name, value in worst.items() if not value < TOLERANCE}
     if strayed:
         raise SystemExit(f"These bare loops do not compute what the library does: {strayed}.")
-    print(f"bare loops take the library's steps, within {max(worst.values()):.0e} after {STEPS} steps: {', '.join(names)}")
+    print(f"within {max(worst.values()):.0e}, these bare loops take the library's {STEPS} steps: {', '.join(names)}")

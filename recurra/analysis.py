@@ -111,7 +111,7 @@ def correlation(x: Float[np.ndarray, " T"], y: Float[np.ndarray, " T"]) -> Corre
         t = abs(r) * np.sqrt((n - 2) / max(1 - r**2, 1e-300))
         return float(2 * stats.t.sf(t, n - 2))
 
-    return Correlation(r, p(len(x)), size, p(size))
+    return Correlation(r, p(float(len(x))), size, p(size))
 
 
 def cosines(g: Float[np.ndarray, "*batch L P"]) -> Float[np.ndarray, "*batch L L"]:
@@ -145,7 +145,7 @@ def memory_trace(
 
     def r2(dt: int) -> float:
         t = slice(max(0, -dt), min(steps, steps - dt))
-        a, y = states[t.start + dt : t.stop + dt], labels[t]
+        a, y = np.asarray(states[t.start + dt : t.stop + dt], float), np.asarray(labels[t], float)
         a, y = a - a.mean(0), y - y.mean(0)
         total = float((y**2).sum())
         residual = y - a @ np.linalg.lstsq(a, y, rcond=None)[0]
@@ -159,6 +159,8 @@ def exponent(n: Num[np.ndarray, " K"], y: Num[np.ndarray, " K"]) -> Estimate:
 
     At least three points, if there are as many. The error is that of the fit: how far from a power law the points lie.
     """
+    if len(n) < 2:
+        return Estimate(float("nan"), float("nan"), 0.0)
     order = np.argsort(n)
     log_n, log_y = np.log(np.asarray(n, float)[order]), np.log(np.asarray(y, float)[order])
     inside = int((log_n >= (log_n[0] + log_n[-1]) / 2 - 1e-9).sum())

@@ -26,7 +26,7 @@ class Fleet:
     """A loop over many seeds, somewhere between its first step and its last."""
 
     def __init__(self, loop: Loop, key: PRNGKeyArray, seeds: tuple[int, ...], chunk: int):
-        self._loop, self._count = loop, len(seeds)
+        self._loop, self._count, self._x64 = loop, len(seeds), jnp.result_type(float) == jnp.float64
         size = -(-len(seeds) // min(_cores(), len(seeds)))
         groups = [seeds[i : i + size] for i in range(0, len(seeds), size)]
         groups[-1] += seeds[-1:] * (size - len(groups[-1]))
@@ -67,8 +67,9 @@ class Fleet:
 
     def _call(self, group: tuple[Carry, Keys], start: int, stop: int) -> tuple[Carry, PyTree[Array]]:
         # Bounds go in as arrays, so that no number of steps compiles anew.
-        bounds = jnp.asarray(start, "int32"), jnp.asarray(stop, "int32")
-        return _advance(self._loop, *group, *bounds, self.capacity)
+        with jax.enable_x64(self._x64):  # a choice made for one thread alone, and this may be another
+            bounds = jnp.asarray(start, "int32"), jnp.asarray(stop, "int32")
+            return _advance(self._loop, *group, *bounds, self.capacity)
 
     def _over_seeds(self, groups: Sequence[PyTree[Array]]) -> PyTree[np.ndarray]:
         return jax.tree.map(lambda *parts: np.concatenate(parts)[: self._count], *groups)

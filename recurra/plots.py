@@ -13,10 +13,9 @@ import io
 import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any, NamedTuple
+from typing import Any, cast
 
 import matplotlib
-import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
@@ -99,16 +98,8 @@ _RC: dict[str, Any] = {
 @contextmanager
 def style(salt: str = "recurra") -> Iterator[None]:
     """Within it figures are drawn and saved in the shared style; afterwards matplotlib is as it was before."""
-    with matplotlib.rc_context({**_RC, "svg.hashsalt": salt}):
+    with matplotlib.rc_context(cast(Any, _RC | {"svg.hashsalt": salt})):
         yield
-
-
-class End(NamedTuple):
-    """A curve's last value, to be named beside it."""
-
-    height: float
-    text: str
-    colour: str
 
 
 def name(learner: str) -> str:
@@ -151,6 +142,11 @@ def dot_style(learner: str) -> dict[str, Any]:
     }
 
 
+def options(**keywords: Any) -> dict[str, Any]:
+    """Keywords for one of matplotlib's functions, shared or kept off a long line."""
+    return keywords
+
+
 def sheet(width: float, height: float) -> Figure:
     """An empty figure, in inches, that belongs to nobody else."""
     return Figure(figsize=(width, height))
@@ -159,46 +155,6 @@ def sheet(width: float, height: float) -> Figure:
 def letter(axes: Axes, text: str, title: str = "") -> None:
     """Name a panel: its letter, and what it shows."""
     axes.set_title(f"{text}   {title}" if title else text)
-
-
-def spread(heights: np.ndarray, gap: float, low: float, high: float) -> np.ndarray:
-    """The positions nearest to `heights` (in squares) that are `gap` apart and within [low, high]."""
-    order = np.argsort(heights, kind="stable")
-    steps = gap * np.arange(len(heights))
-    blocks: list[tuple[float, int]] = []  # pool neighbours until their means increase
-    for value in heights[order] - steps:
-        mean, count = float(value), 1
-        while blocks and blocks[-1][0] > mean:
-            other, n = blocks.pop()
-            mean, count = (other * n + mean * count) / (n + count), n + count
-        blocks.append((mean, count))
-    pooled = np.concatenate([np.full(count, mean) for mean, count in blocks]) if blocks else np.zeros(0)
-    placed = np.empty(len(heights))
-    placed[order] = np.clip(pooled, low, max(low, high - gap * (len(heights) - 1))) + steps
-    return placed
-
-
-def label_ends(axes: Axes, ends: Sequence[End], size: float = 7.5, reach: float = 0.05) -> None:
-    """Name curves at the right edge, each beside its end, moved apart where they would overlap."""
-    figure = axes.figure
-    assert isinstance(figure, Figure)
-    points = axes.get_position().height * figure.get_figheight() * 72
-    ends_drawn = axes.transData.transform([(0.0, end.height) for end in ends])
-    heights = np.clip(axes.transAxes.inverted().transform(ends_drawn)[:, 1], 0, 1)
-    placed = spread(heights, 1.32 * size / points, 0.0, 1.0)
-    for end, start, stop in zip(ends, heights, placed, strict=True):
-        axes.plot(
-            [1.004, 1.004 + 0.3 * reach, 1.004 + 0.8 * reach],
-            [start, stop, stop],
-            transform=axes.transAxes,
-            color=end.colour,
-            linewidth=0.7,
-            clip_on=False,
-            solid_joinstyle="round",
-            label="_leader",
-        )
-        place = dict(transform=axes.transAxes, color=end.colour, fontsize=size, va="center_baseline")
-        axes.text(1.004 + reach, stop, end.text, **place)
 
 
 def code_key(
@@ -212,23 +168,25 @@ def code_key(
             Line2D([], [], color=MUTED, linewidth=1.4, linestyle=DASHES, label="stochastic"),
             Line2D([], [], color=MUTED, linewidth=1.4, marker="o", markersize=4, label="numerical"),
         ]
-    options = dict(loc="lower center", bbox_to_anchor=(0.5, y), ncols=len(handles), handlelength=2.4)
-    figure.legend(handles=handles, columnspacing=2.0, labelcolor=INK, **options)
+    place = options(loc="lower center", bbox_to_anchor=(0.5, y), ncols=len(handles), handlelength=2.4)
+    figure.legend(handles=handles, columnspacing=2.0, labelcolor=INK, **place)
 
 
 def svg(figure: Figure, prefix: str) -> str:
     """The figure as an `<svg>` element whose ids all start with `prefix`, so that many fit into one page."""
     stream = io.StringIO()
     with style(prefix):
-        figure.savefig(stream, format="svg", metadata=dict.fromkeys(("Date", "Creator", "Format", "Type")))
+        figure.savefig(stream, format="svg", dpi=110, metadata=dict.fromkeys(("Date", "Creator", "Format", "Type")))
     text = stream.getvalue()
     text = text[text.index("<svg") :]
-    text = re.sub(r"<!--.*?-->\s*", "", text, flags=re.DOTALL)
-    text = re.sub(r'\bid="', f'id="{prefix}-', text)
-    text = re.sub(r'href="#', f'href="#{prefix}-', text)
-    text = text.replace("url(#", f"url(#{prefix}-")
+    text = re.sub(r"<!--.*?-->|<defs>\s*<style.*?</style>\s*</defs>", "", text, flags=re.DOTALL)
+    text = text.replace("<svg ", '<svg style="stroke-linejoin: round; stroke-linecap: butt" ', 1)
+    used = set(re.findall(r"#([\w.-]+)[\")]", text))
+    text = re.sub(r' id="([^"]*)"', lambda found: f' id="{prefix}-{found[1]}"' if found[1] in used else "", text)
+    text = text.replace('href="#', f'href="#{prefix}-').replace("url(#", f"url(#{prefix}-")
     shorter = lambda number: f"{float(number.group()):.2f}".rstrip("0").rstrip(".")
-    return re.sub(r' d="[^"]*"', lambda path: re.sub(r"-?\d+\.\d{3,}", shorter, path.group()), text)
+    text = re.sub(r' d="[^"]*"', lambda path: re.sub(r"-?\d+\.\d{3,}", shorter, path.group()), text)
+    return re.sub(r">\s+<", "><", re.sub(r"\s*\n\s*", " ", text))
 
 
 def png(figure: Figure, dpi: int = 200) -> bytes:

@@ -45,10 +45,10 @@ def world() -> dict:
         },
         "pairs": {("kernl", "rflo"): 0.92, ("dni", "dni-b"): 0.8},
         "correlation": {"add": {"uoro": 0.2, "r-kf-rtrl": 0.25}, "mimic": {"uoro": 0.15, "r-kf-rtrl": 0.2}},
-        # alignment of the sum over the longest window
+        # the power of w with which the squared error of a sum over w steps, relative to the sum, falls
         "summed": {
-            "rtrl": 1.0, "f-bptt": 0.99, "e-bptt": 0.99, "uoro": 0.80, "kf-rtrl": 0.97, "r-kf-rtrl": 0.82, "r-ok": 0.97,
-            "kernl": 0.63, "rflo": 0.67, "dni": 0.38, "dni-b": 0.30,
+            "rtrl": 1.0, "f-bptt": 1.0, "e-bptt": 1.0, "uoro": 0.8, "kf-rtrl": 0.9, "r-kf-rtrl": 0.8, "r-ok": 0.9,
+            "kernl": 0.01, "rflo": 0.01, "dni": 0.02, "dni-b": 0.02,
         },
         # norm of the bias and standard deviation, in norms of the exact gradient
         "bias": {
@@ -136,9 +136,9 @@ def gradients(rng, seeds, w, task):
         *(correlated(rng, w["alignment"][task][x][0], w["correlation"][task][x]) for x in ("uoro", "r-kf-rtrl")),
         strict=True,
     )
-    progress = np.log(WINDOWS) / np.log(WINDOWS[-1])
-    last = np.array([w["summed"][x] for x in PROBED])
-    window_cosine = to_rtrl[:, None] + (last - to_rtrl)[:, None] * progress
+    power = np.array([w["summed"][x] for x in PROBED])[:, None]
+    error = (1 / to_rtrl[:, None] ** 2 - 1) * WINDOWS**-power
+    summed = 1 / np.sqrt(1 + error)
     return {
         "learners": np.array(PROBED),
         "edges": edges,
@@ -147,7 +147,7 @@ def gradients(rng, seeds, w, task):
         "pair_cosine": np.array(cosine),
         "pair_log_norm": np.array(log_norm),
         "windows": WINDOWS,
-        "window_cosine": window_cosine + 0.002 * rng.normal(size=(seeds, L, len(WINDOWS))),
+        "window_cosine": summed + 0.002 * (1 - summed**2) * rng.normal(size=(seeds, L, len(WINDOWS))),
     }
 
 

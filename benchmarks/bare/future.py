@@ -3,7 +3,7 @@
 import jax
 import jax.numpy as jnp
 
-from bare.loop import M, N, N_OUT, RATE, Algorithm
+from bare.loop import N_IN, N_OUT, Algorithm, N, Sources, descend, outer
 from bare.past import silent
 
 HORIZON = 10
@@ -12,14 +12,14 @@ SYNTHESIS_RATE, JACOBIAN_RATE, INTERVAL = 1e-3, 1e-3, 5
 
 def pull(s, D, c):
     """c J, where J has the present weights and a step's D."""
-    return (1 - s.alpha) * c + (c * D) @ s.W[:, :N]
+    return (1 - s.alpha) * c + (c * D) @ s.W.rec
 
 
 # E-BPTT: every T steps, the gradient of the last T losses.
 
 
 def e_bptt(s, history, noise):
-    now, slot = (s.D, s.ahat, s.cbar), s.t % HORIZON
+    now, slot = (s.D, s.ahat.rec, s.ahat.inp, s.cbar), s.t % HORIZON
     history = tuple(rows.at[slot].set(row) for rows, row in zip(history, now, strict=True))
 
     def backward():
@@ -28,15 +28,15 @@ def e_bptt(s, history, noise):
             c = c + cbar
             return pull(s, D, c), c * D
 
-        Ds, ahats, cbars = history
+        Ds, befores, xs, cbars = history
         _, through_z = jax.lax.scan(back, jnp.zeros(N), (Ds, cbars), reverse=True)
-        return s.W - RATE * through_z.T @ ahats
+        return descend(s.W, Sources(through_z.T @ befores, through_z.T @ xs, jnp.sum(through_z, axis=0)))
 
     return jax.lax.cond(slot == HORIZON - 1, backward, lambda: s.W), history
 
 
 def e_bptt_start(key, W):
-    return jnp.zeros((HORIZON, N)), jnp.zeros((HORIZON, M)), jnp.zeros((HORIZON, N))
+    return tuple(jnp.zeros((HORIZON, width)) for width in (N, N, N_IN, N))
 
 
 E_BPTT = Algorithm(e_bptt_start, silent, e_bptt)
@@ -46,46 +46,52 @@ E_BPTT = Algorithm(e_bptt_start, silent, e_bptt)
 
 
 def f_bptt(s, history, noise):
-    Ds, ahats, credit = history
-    Ds = jnp.concatenate([Ds[1:], s.D[None]])
-    ahats = jnp.concatenate([ahats[1:], s.ahat[None]])
+    now = (s.D, s.ahat.rec, s.ahat.inp, jnp.zeros(N))
+    shift = lambda rows, row: jnp.concatenate([rows[1:], row[None]])
+    Ds, befores, xs, credit = map(shift, history, now)
     reached = [s.cbar]
     for lag in range(HORIZON):
         reached.append(pull(s, Ds[HORIZON - lag], reached[-1]))
-    credit = jnp.concatenate([credit[1:], jnp.zeros((1, N))]) + jnp.stack(reached[::-1])
+    credit = credit + jnp.stack(reached[::-1])
     c = jnp.where(s.t >= HORIZON, credit[0], 0)
-    return s.W - RATE * jnp.outer(c * Ds[0], ahats[0]), (Ds, ahats, credit)
+    ahat = Sources(befores[0], xs[0], jnp.ones(()))
+    return descend(s.W, outer(c * Ds[0], ahat)), (Ds, befores, xs, credit)
 
 
 def f_bptt_start(key, W):
-    return jnp.zeros((HORIZON + 1, N)), jnp.zeros((HORIZON + 1, M)), jnp.zeros((HORIZON + 1, N))
+    return tuple(jnp.zeros((HORIZON + 1, width)) for width in (N, N, N_IN, N))
 
 
 F_BPTT = Algorithm(f_bptt_start, silent, f_bptt)
 
 
-# DNI: c ≈ A (a, y*, 1), fitted to cbar(t-1) + (A* ã(t)) J(t).
+# DNI: c ≈ A ã with ã = (a, y*, 1), fitted to cbar(t-1) + (A* ã(t)) J(t).
+
+
+def apply(A, a, label):
+    """A ã."""
+    return A.rec @ a + A.inp @ label + A.bias
 
 
 def synthesize(s, A, A_star, label, cbar, target):
     """A one step nearer to the target for the previous step, and A* renewed every few steps."""
     label = jnp.where(s.t == 0, s.label, label)
-    ã = jnp.concatenate([s.before, label, jnp.ones(1)])
-    A = A - SYNTHESIS_RATE * jnp.outer(A @ ã - target, ã)
+    error = SYNTHESIS_RATE * (apply(A, s.before, label) - target)
+    A = jax.tree.map(jnp.subtract, A, outer(error, Sources(s.before, label, jnp.ones(()))))
     A_star = jax.lax.cond((s.t + 1) % INTERVAL == 0, lambda: A, lambda: A_star)
     return A, A_star, s.label, cbar
 
 
 def dni(s, state, noise):
     A, A_star, label, cbar = state
-    ã = jnp.concatenate([s.a, s.label, jnp.ones(1)])
-    target = cbar + pull(s, s.D, A_star @ ã)
+    target = cbar + pull(s, s.D, apply(A_star, s.a, s.label))
     state = synthesize(s, A, A_star, label, s.cbar, target)
-    return s.W - RATE * jnp.outer((state[0] @ ã) * s.D, s.ahat), state
+    return descend(s.W, outer(apply(state[0], s.a, s.label) * s.D, s.ahat)), state
 
 
 def dni_start(key, W):
     A = jax.random.normal(key, (N, N + N_OUT + 1)) / N**0.5
+    A = Sources(A[:, :N], A[:, N:-1], A[:, -1])
     return A, A, jnp.zeros(N_OUT), jnp.zeros(N)
 
 
@@ -98,15 +104,14 @@ DNI = Algorithm(dni_start, silent, dni)
 def dni_b(s, state, noise):
     (A, A_star, label, cbar), J, W_fb = state
     J = J - JACOBIAN_RATE * jnp.outer(J @ s.before - s.a, s.before)
-    ã = jnp.concatenate([s.a, s.label, jnp.ones(1)])
-    target = cbar + jnp.tanh(A_star @ ã) @ J
+    target = cbar + jnp.tanh(apply(A_star, s.a, s.label)) @ J
     synthesizer = synthesize(s, A, A_star, label, s.error @ W_fb, target)
-    return s.W - RATE * jnp.outer((synthesizer[0] @ ã) * s.D, s.ahat), (synthesizer, J, W_fb)
+    return descend(s.W, outer(apply(synthesizer[0], s.a, s.label) * s.D, s.ahat)), (synthesizer, J, W_fb)
 
 
 def dni_b_start(key, W):
     key_A, key_fb = jax.random.split(key)
-    return dni_start(key_A, W), W[:, :N], jax.random.normal(key_fb, (N_OUT, N)) / N_OUT**0.5
+    return dni_start(key_A, W), W.rec, jax.random.normal(key_fb, (N_OUT, N)) / N_OUT**0.5
 
 
 DNI_B = Algorithm(dni_b_start, silent, dni_b)

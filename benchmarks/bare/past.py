@@ -3,7 +3,7 @@
 import jax
 import jax.numpy as jnp
 
-from bare.loop import BLOCK, M, N, RATE, Algorithm, signs
+from bare.loop import BLOCK, N_IN, Algorithm, M, N, Sources, descend, outer, signs
 
 RANK = 4
 PERTURBATION, KERNEL_RATE, FIRST_ALPHA = 1e-3, 5.0, 0.8
@@ -17,11 +17,13 @@ def silent(key):
 def push(s, V):
     """J V, for a vector or the columns of a matrix."""
     D = s.D if V.ndim == 1 else s.D[:, None]
-    return (1 - s.alpha) * V + D * (s.W[:, :N] @ V)
+    return (1 - s.alpha) * V + D * (s.W.rec @ V)
 
 
-def norm(*arrays):
-    return jnp.sqrt(sum(jnp.sum(x * x) for x in arrays))
+def norm(tree):
+    """Euclidean norm. A matrix is summed over rows first, side by side; one sum over everything is not vectorized."""
+    over_rows = lambda x: x if x.ndim < 2 else jax.lax.optimization_barrier(jnp.sum(x, axis=0))
+    return jnp.sqrt(sum(jnp.sum(over_rows(x * x)) for x in jax.tree.leaves(tree)))
 
 
 def balance(grown, shrunk):
@@ -30,14 +32,19 @@ def balance(grown, shrunk):
     return jnp.sqrt(jnp.where(both, grown, 1)) / jnp.sqrt(jnp.where(both, shrunk, 1))
 
 
+def blocks_like_W(matrix):
+    """An array (n, m), all sources side by side, in blocks."""
+    return Sources(matrix[:, :N], matrix[:, N : N + N_IN], matrix[:, -1])
+
+
 # RTRL: M itself, as one matrix (k, (i, j)).
 
 
 def rtrl(s, M_old, noise):
-    J = jnp.diag(jnp.full(N, 1 - s.alpha)) + s.D[:, None] * s.W[:, :N]
-    i = jnp.arange(N)
-    M_new = (J @ M_old).reshape(N, N, M).at[i, i].add(jnp.outer(s.D, s.ahat)).reshape(N, N * M)
-    return s.W - RATE * (s.cbar @ M_new).reshape(N, M), M_new
+    J = jnp.diag(jnp.full(N, 1 - s.alpha)) + s.D[:, None] * s.W.rec
+    i, ahat = jnp.arange(N), jnp.concatenate([s.ahat.rec, s.ahat.inp, jnp.ones(1)])
+    M_new = (J @ M_old).reshape(N, N, M).at[i, i].add(jnp.outer(s.D, ahat)).reshape(N, N * M)
+    return descend(s.W, blocks_like_W((s.cbar @ M_new).reshape(N, M))), M_new
 
 
 RTRL = Algorithm(lambda key, W: jnp.zeros((N, N * M)), silent, rtrl)
@@ -48,16 +55,18 @@ RTRL = Algorithm(lambda key, W: jnp.zeros((N, N * M)), silent, rtrl)
 
 def uoro(s, state, nu):
     A, B = state
-    JA, nu_Mbar = push(s, A), jnp.outer(nu * s.D, s.ahat)
+    JA = push(s, A)
     rho0 = balance(norm(B), norm(JA))
-    rho1 = balance(norm(nu_Mbar), norm(nu))
-    A, B = rho0 * JA + rho1 * nu, B / rho0 + nu_Mbar / rho1
-    return s.W - RATE * (s.cbar @ A) * B, (A, B)
+    rho1 = balance(norm(nu * s.D) * norm(s.ahat), norm(nu))
+    A, nu_Mbar = rho0 * JA + rho1 * nu, outer(nu * s.D / rho1, s.ahat)
+    B = jax.tree.map(lambda b, now: b / rho0 + now, B, nu_Mbar)
+    credit = s.cbar @ A
+    return descend(s.W, jax.tree.map(lambda b: credit * b, B)), (A, B)
 
 
 def uoro_start(key, W):
     key_A, key_B = jax.random.split(key)
-    return jax.random.normal(key_A, (N,)), jax.random.normal(key_B, (N, M))
+    return jax.random.normal(key_A, (N,)), blocks_like_W(jax.random.normal(key_B, (N, M)))
 
 
 UORO = Algorithm(uoro_start, lambda key: signs(key, (BLOCK, N)), uoro)
@@ -71,14 +80,15 @@ def kf_rtrl(s, state, nu):
     JB = push(s, B)
     rho0 = balance(norm(JB), norm(A))
     rho1 = balance(norm(s.D), norm(s.ahat))
-    A = nu[0] * rho0 * A + nu[1] * rho1 * s.ahat
+    A = jax.tree.map(lambda a, now: nu[0] * rho0 * a + nu[1] * rho1 * now, A, s.ahat)
     B = nu[0] / rho0 * JB + nu[1] / rho1 * jnp.diag(s.D)
-    return s.W - RATE * jnp.outer(s.cbar @ B, A), (A, B)
+    return descend(s.W, outer(s.cbar @ B, A)), (A, B)
 
 
 def kf_rtrl_start(key, W):
     key_A, key_B = jax.random.split(key)
-    return jax.random.normal(key_A, (M,)), jax.random.normal(key_B, (N, N)) / N**0.5
+    A = jax.random.normal(key_A, (M,))
+    return Sources(A[:N], A[N:-1], A[-1]), jax.random.normal(key_B, (N, N)) / N**0.5
 
 
 KF_RTRL = Algorithm(kf_rtrl_start, lambda key: signs(key, (BLOCK, 2)), kf_rtrl)
@@ -89,16 +99,18 @@ KF_RTRL = Algorithm(kf_rtrl_start, lambda key: signs(key, (BLOCK, 2)), kf_rtrl)
 
 def r_kf_rtrl(s, state, nu):
     A, B = state
-    JB, nu_Mbar = push(s, B), jnp.outer(nu * s.D, s.ahat)
+    JB = jax.tree.map(lambda b: push(s, b), B)
     rho0 = balance(norm(JB), norm(A))
-    rho1 = balance(norm(nu_Mbar), norm(nu))
-    A, B = rho0 * A + rho1 * nu, JB / rho0 + nu_Mbar / rho1
-    return s.W - RATE * jnp.outer(A, s.cbar @ B), (A, B)
+    rho1 = balance(norm(nu * s.D) * norm(s.ahat), norm(nu))
+    A, nu_Mbar = rho0 * A + rho1 * nu, outer(nu * s.D / rho1, s.ahat)
+    B = jax.tree.map(lambda jb, now: jb / rho0 + now, JB, nu_Mbar)
+    row = Sources(s.cbar @ B.rec, s.cbar @ B.inp, s.cbar @ B.bias)
+    return descend(s.W, outer(A, row)), (A, B)
 
 
 def r_kf_rtrl_start(key, W):
     key_A, key_B = jax.random.split(key)
-    return jax.random.normal(key_A, (N,)), jax.random.normal(key_B, (N, M)) / N**0.5
+    return jax.random.normal(key_A, (N,)), blocks_like_W(jax.random.normal(key_B, (N, M)) / N**0.5)
 
 
 R_KF_RTRL = Algorithm(r_kf_rtrl_start, lambda key: signs(key, (BLOCK, N)), r_kf_rtrl)
@@ -110,13 +122,14 @@ R_KF_RTRL = Algorithm(r_kf_rtrl_start, lambda key: signs(key, (BLOCK, N)), r_kf_
 def r_ok(s, state, sign):
     A, B = state
     JB = push(s, B.reshape(N, N * RANK)).reshape(N * N, RANK)
-    Q_L, R_L = jnp.linalg.qr(jnp.column_stack([A, s.ahat]))
+    ahat = jnp.concatenate([s.ahat.rec, s.ahat.inp, jnp.ones(1)])
+    Q_L, R_L = jnp.linalg.qr(jnp.column_stack([A, ahat]))
     Q_R, R_R = jnp.linalg.qr(jnp.column_stack([JB, jnp.diag(s.D).reshape(-1)]))
     U, sigma, Vt = jnp.linalg.svd(R_L @ R_R.T)
     X = thinned(sigma, sign)
     A, B = Q_L @ (U @ X), Q_R @ (Vt.T @ X)
     row = (s.cbar @ B.reshape(N, N * RANK)).reshape(N, RANK)
-    return s.W - RATE * row @ A.T, (A, B)
+    return descend(s.W, blocks_like_W(row @ A.T)), (A, B)
 
 
 def thinned(sigma, sign):
@@ -145,18 +158,24 @@ def kernl(s, state, zeta):
     A, scale, B, noisy, Omega, Gamma = state
     keep = 1 - scale
     Gamma, Omega = keep * Gamma - Omega, keep * Omega + zeta
-    heard = jnp.concatenate([noisy, s.ahat[N:]])
-    noisy = (1 - s.alpha) * noisy + s.alpha * jnp.tanh(s.W @ heard) + zeta
+    heard = s.W.rec @ noisy + s.W.inp @ s.ahat.inp + s.W.bias
+    noisy = (1 - s.alpha) * noisy + s.alpha * jnp.tanh(heard) + zeta
     error = A @ Omega - (noisy - s.a)
     scale = jnp.clip(scale - KERNEL_RATE * (error @ A) * Gamma, 0, 1)
     A = A - KERNEL_RATE * jnp.outer(error, Omega)
-    B = keep[:, None] * B + jnp.outer(s.D, s.ahat)
-    return s.W - RATE * (s.cbar @ A)[:, None] * B, (A, scale, B, noisy, Omega, Gamma)
+    B, gradient = filtered(keep, s.cbar @ A, s, B)
+    return descend(s.W, gradient), (A, scale, B, noisy, Omega, Gamma)
+
+
+def filtered(keep, credit, s, B):
+    """B = keep B + D ahat, and the gradient credit B."""
+    B = jax.tree.map(lambda b, now: (keep * b.T).T + now, B, outer(s.D, s.ahat))
+    return B, jax.tree.map(lambda b: (credit * b.T).T, B)
 
 
 def kernl_start(key, W):
     zero = jnp.zeros(N)
-    return jnp.eye(N), zero + FIRST_ALPHA, jnp.zeros((N, M)), zero, zero, zero
+    return jnp.eye(N), zero + FIRST_ALPHA, jax.tree.map(jnp.zeros_like, W), zero, zero, zero
 
 
 KERNL = Algorithm(kernl_start, lambda key: PERTURBATION * jax.random.normal(key, (BLOCK, N)), kernl)
@@ -166,8 +185,8 @@ KERNL = Algorithm(kernl_start, lambda key: PERTURBATION * jax.random.normal(key,
 
 
 def rflo(s, B, noise):
-    B = (1 - s.alpha) * B + jnp.outer(s.D, s.ahat)
-    return s.W - RATE * s.cbar[:, None] * B, B
+    B, gradient = filtered(1 - s.alpha, s.cbar, s, B)
+    return descend(s.W, gradient), B
 
 
-RFLO = Algorithm(lambda key, W: jnp.zeros((N, M)), silent, rflo)
+RFLO = Algorithm(lambda key, W: jax.tree.map(jnp.zeros_like, W), silent, rflo)

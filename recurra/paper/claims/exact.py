@@ -1,6 +1,7 @@
 """Claims about the exact methods: which terms their gradients sum, and when they agree."""
 
 import math
+from collections.abc import Callable
 
 import numpy as np
 
@@ -25,25 +26,19 @@ def vanishes(data: Data) -> list[Part]:
 
 def sums(data: Data) -> list[Part]:
     """The share of emitted gradients that sum what their kind should."""
-    # which applications s and losses t enter: all s up to the present and one t; one s and all t since; all within T
-    one_loss = lambda s, t, e: set(t) == {e} and set(s) == set(range(e + 1))
-    one_use = lambda s, t, e: len(set(s)) == 1 and set(t) == set(range(min(s), e + 1))
-    block = lambda s, t, e: (
-        set(zip(s, t, strict=True)) == {(i, j) for j in range(min(s), e + 1) for i in range(min(s), j + 1)}
-    )
+    # The uses s and losses t that enter: all s up to now and one t; one s and all t since; all pairs of a block.
+    triangle = lambda first, e: {(s, t) for t in range(first, e + 1) for s in range(first, t + 1)}
+    one_loss = lambda pairs, first, e: pairs == {(s, e) for s in range(e + 1)}
+    one_use = lambda pairs, first, e: first < e and pairs == {(first, t) for t in range(first, e + 1)}
+    block = lambda pairs, first, e: first < e and pairs == triangle(first, e)
 
-    def part(learner: str, kind) -> Part:
+    def part(learner: str, right: Callable[[set, int, int], bool]) -> Part:
         experiment = arrays(data, f"lattice/{learner}")
-        emitted = np.flatnonzero(experiment["emits"])
-        pairs = {int(e): np.nonzero(experiment["enters"][e]) for e in emitted}
-        right = [len(s) > 0 and kind(s.tolist(), t.tolist(), e) for e, (s, t) in pairs.items()]
-        share = float(np.mean(right)) if right else math.nan
-        return Part(
-            f"share of {shown(learner)}'s gradients of the stated form",
-            Estimate(share, 0.0, math.inf),
-            Region(1.0),
-            False,
-        )
+        found = {int(e): np.argwhere(experiment["enters"][e]).tolist() for e in np.flatnonzero(experiment["emits"])}
+        fits = [bool(p) and right({(s, t) for s, t in p}, min(s for s, _ in p), e) for e, p in found.items()]
+        share = Estimate(float(np.mean(fits)) if fits else math.nan, 0.0, math.inf)
+        name = f"share of {shown(learner)}'s gradients of the stated form"
+        return Part(name, share, Region(1.0, 1.0), sampled=False)
 
     return [part("rtrl", one_loss), part("f-bptt", one_use), part("e-bptt", block)]
 
@@ -52,9 +47,9 @@ SMALL_RATE = Claim(
     "rtrl-bptt",
     "RTRL and BPTT change the weights alike where learning is slow.",
     "Introduction",
-    "The distance of the two changes of the weights, relative to their norm, as a power of the learning rate, fitted over "
-    f"the lower half of the rates at each seed. Holds if the interval lies above {LEAST_POWER}: at least in proportion to "
-    "the rate; fails if it lies below.",
+    "The distance of the two changes of the weights, relative to their norm, as a power of the learning rate, fitted "
+    f"over the lower half of the rates at each seed. Holds if the interval lies above {LEAST_POWER}: at least in "
+    "proportion to the rate; fails if it lies below.",
     vanishes,
 )
 
@@ -62,7 +57,7 @@ LATTICE = Claim(
     "facings",
     "RTRL sums one loss over all earlier uses of the weights, F-BPTT one use over the losses that follow within its "
     "horizon, and E-BPTT all pairs within a block.",
-    "Sections 2 and 5, Figures 1 and 3",
+    "Sections 2 and 4.1, Figures 1 and 3",
     "Which pairs of a use and a loss enter each emitted gradient, found by differentiation. Holds if all do as stated.",
     sums,
 )

@@ -11,11 +11,15 @@ nothing has been learnt yet that could tell learners apart, and nothing is decid
                        than a tenth of the gap, since less is a tie
 """
 
+from collections.abc import Callable, Mapping
+
 import numpy as np
 
 from recurra.analysis import Estimate, difference, mean, paired_difference, relative, smooth
 from recurra.learners import LEARNERS
 from recurra.paper.claims.base import Data, Part, Region, Undecided, arrays, shown
+
+Parts = Callable[[Data], list[Part]]
 
 #: What counts as a tie, in gaps.
 MARGIN = 0.1
@@ -38,7 +42,7 @@ def final_loss(data: Data, condition: str, learner: str) -> np.ndarray:
     return scored(arrays(data, f"loss/{condition}/{learner}"), arrays(data, f"loss/{condition}/fixed"))
 
 
-def scored(run, baseline) -> np.ndarray:
+def scored(run: Mapping[str, np.ndarray], baseline: Mapping[str, np.ndarray]) -> np.ndarray:
     """The mean of the last ten windows; where the run diverged, the baseline's first window."""
     with np.errstate(over="ignore", invalid="ignore"):
         last = smooth(np.asarray(run["loss"], float)[:, -10:], 10)[:, -1]
@@ -52,8 +56,8 @@ def gap(data: Data, condition: str) -> np.ndarray:
     estimate = mean(values)
     if not estimate.interval()[0] > 0:
         raise Undecided(
-            f"Not decided: on {title(condition)} RTRL is not yet ahead of fixed W beyond doubt (by {estimate.value:.2g} "
-            f"± {estimate.error:.1g}), so that there is no gap to measure differences by."
+            f"Not decided: on {title(data, condition)} RTRL is not yet ahead of fixed W beyond doubt "
+            f"(by {estimate.value:.2g} ± {estimate.error:.1g}), so that there is no gap to measure differences by."
         )
     return values
 
@@ -66,7 +70,7 @@ def behind(data: Data, condition: str, x: str, y: str) -> Estimate:
 
 def compare(data: Data, condition: str, x: str, y: str, region: Region | None) -> Part:
     """x behind y, claimed to lie in a region."""
-    name = f"{shown(x)} behind {shown(y)} on {title(condition)}, in gaps"
+    name = f"{shown(x)} behind {shown(y)} on {title(data, condition)}, in gaps"
     return Part(name, behind(data, condition, x, y), region, note=diverged(data, condition, x, y))
 
 
@@ -76,12 +80,14 @@ def diverged(data: Data, condition: str, *learners: str) -> str:
     return " ".join(f"{shown(x)} diverged at {count} seeds." for x, count in counts.items() if count)
 
 
-def title(condition: str) -> str:
+def title(data: Data, condition: str) -> str:
+    """A condition in words, with the length of training."""
     task, alpha = condition.split("/")
-    return f"{task.capitalize()}, alpha = {alpha}"
+    steps = int(np.max(arrays(data, f"loss/{condition}/fixed")["step"]))
+    return f"{task.capitalize()}, alpha = {alpha}, after {steps:,} steps"
 
 
-def tie(condition: str):
+def tie(condition: str) -> Parts:
     """F-BPTT and KF-RTRL within the margin of RTRL; E-BPTT is reported."""
     return lambda data: [
         *(compare(data, condition, x, "rtrl", TIE) for x in ("f-bptt", "kf-rtrl")),
@@ -94,7 +100,7 @@ def reported(data: Data, condition: str, *learners: str) -> list[Part]:
     return [compare(data, condition, x, "rtrl", None) for x in learners if f"loss/{condition}/{x}" in data]
 
 
-def lead(condition: str, near: tuple[str, ...] = ()):
+def lead(condition: str, near: tuple[str, ...] = ()) -> Parts:
     """Every other learner of the paper behind the mean of the three leaders; those in `near` may tie with them."""
 
     def parts(data: Data) -> list[Part]:
@@ -102,7 +108,7 @@ def lead(condition: str, near: tuple[str, ...] = ()):
         scale = gap(data, condition)
         return [
             Part(
-                f"{shown(x)} behind the mean of RTRL, F-BPTT and KF-RTRL on {title(condition)}, in gaps",
+                f"{shown(x)} behind the mean of RTRL, F-BPTT and KF-RTRL on {title(data, condition)}, in gaps",
                 relative(final_loss(data, condition, x) - leaders, scale),
                 NO_LESS if x in near else POSITIVE,
                 note=diverged(data, condition, x, *LEADERS),
@@ -113,7 +119,7 @@ def lead(condition: str, near: tuple[str, ...] = ()):
     return parts
 
 
-def between(condition: str):
+def between(condition: str) -> Parts:
     """DNI ahead of the local rules, behind the others."""
     return lambda data: [
         *(compare(data, condition, x, "dni", POSITIVE) for x in LOCAL),
@@ -121,12 +127,12 @@ def between(condition: str):
     ]
 
 
-def beats_fixed(condition: str):
+def beats_fixed(condition: str) -> Parts:
     """Fixed W's loss less each learner's, in the units of the loss."""
 
     def part(data: Data, x: str, region: Region | None) -> Part:
         better = paired_difference(final_loss(data, condition, "fixed"), final_loss(data, condition, x))
-        name = f"{shown(x)} below fixed W on {title(condition)}"
+        name = f"{shown(x)} below fixed W on {title(data, condition)}"
         return Part(name, better, region, note=diverged(data, condition, x))
 
     return lambda data: (
@@ -135,7 +141,7 @@ def beats_fixed(condition: str):
     )
 
 
-def relative_to_add(learners: tuple[str, ...], sign: int):
+def relative_to_add(learners: tuple[str, ...], sign: int) -> Parts:
     """sign × (normalised gap on Mimic - on Add), claimed positive, for both alphas."""
 
     def part(data: Data, x: str, alpha: str) -> Part:
@@ -148,7 +154,7 @@ def relative_to_add(learners: tuple[str, ...], sign: int):
     return lambda data: [part(data, x, alpha) for alpha in ("1", "0.5") for x in learners]
 
 
-def both_alphas(task: str, *comparisons: tuple[str, str, Region]):
+def both_alphas(task: str, *comparisons: tuple[str, str, Region]) -> Parts:
     """The same comparisons at alpha 1 and 0.5."""
     return lambda data: [
         compare(data, f"{task}/{alpha}", x, y, region) for alpha in ("1", "0.5") for x, y, region in comparisons

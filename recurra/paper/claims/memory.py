@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from recurra.analysis import add_benchmarks, difference, mean, paired_difference
+from recurra.analysis import Estimate, add_benchmarks, difference, mean, paired_difference
 from recurra.paper.claims.base import Claim, Data, Part, Region, Undecided, arrays
 from recurra.paper.claims.losses import scored
 
@@ -43,7 +43,7 @@ def jumps(data: Data) -> list[Part]:
 def decay(data: Data) -> list[Part]:
     """The share of r² at dt = -6 that is left at dt = -1, compared between initializations."""
 
-    def kept(init: str):
+    def kept(init: str) -> Estimate:
         _, r2 = trace(data, init)
         return mean(r2[:, LAST - (min(JUMPS) - 1)] / r2[:, max(JUMPS) - (min(JUMPS) - 1)])
 
@@ -71,25 +71,25 @@ CLAIMS = [
         "memory-jumps",
         "An untrained network's information about the label jumps as each of the two coins it depends on comes in.",
         "RFLO analysis, Figure 8b",
-        "The rise of r² from one time shift to the next at dt = -10 and dt = -6, less the largest rise at any other dt from "
-        "-9 to -1, for each initialization. Holds if every interval lies above zero; fails if any lies below.",
+        "The rise of r² from one time shift to the next at dt = -10 and dt = -6, less the largest rise at any other dt "
+        "from -9 to -1, for each initialization. Holds if every interval lies above zero; fails if any lies below.",
         jumps,
     ),
     Claim(
         "memory-decay",
-        "That information is lost faster with symmetric and diagonal recurrent weights than with orthogonal and Gaussian.",
+        "That information is lost faster with symmetric and diagonal w_rec than with orthogonal and Gaussian.",
         "RFLO analysis, Figure 8b",
-        "The share of r² at dt = -6 that is left at dt = -1, each of the latter less each of the former. Holds if every "
-        "interval (Welch's) lies above zero; fails if any lies below.",
+        "The share of r² at dt = -6 that is left at dt = -1, each of the latter less each of the former. Holds if "
+        "every interval (Welch's) lies above zero; fails if any lies below.",
         decay,
     ),
     Claim(
         "memory-rflo",
-        "RFLO learns with orthogonal and Gaussian recurrent weights, and not with symmetric and diagonal ones.",
+        "RFLO learns with orthogonal and Gaussian w_rec, and not with symmetric and diagonal ones.",
         "RFLO analysis, Figure 8c",
-        "The final loss of the readout alone less RFLO's, paired by seed: above zero with orthogonal and Gaussian weights, "
-        f"and below {UNLEARNT:.3f}, a tenth of what knowing the first coin is worth, with symmetric and diagonal. Fails "
-        "if any interval lies on the other side.",
+        "The final loss of the readout alone less RFLO's, paired by seed: above zero with orthogonal and Gaussian "
+        f"w_rec, and below {UNLEARNT:.3f}, a tenth of what knowing the first coin is worth, with symmetric and "
+        "diagonal. Fails if any interval lies on the other side.",
         learns,
     ),
 ]

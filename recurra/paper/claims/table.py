@@ -1,6 +1,6 @@
 """Claims about cost: every order of memory and of time in the paper's table of algorithms."""
 
-import math
+from dataclasses import replace
 
 import numpy as np
 
@@ -37,14 +37,22 @@ def grows(learner: str, key: str, order: str):
         n, y = np.asarray(experiment["n"], float), np.asarray(experiment[key], float)
         known = np.isfinite(y) & (y > 0)
         if known.sum() < 2:
-            raise Undecided(f"Not decided: {WORDS[key]} of {shown(learner)} are not known at two sizes.")
+            raise Undecided(f"Not decided: the {WORDS[key]} of {shown(learner)} are not known at two sizes.")
         e = exponent(n[known], y[known])
         used = f"(n from {n[known].min():.0f} to {n[known].max():.0f}, fitted over the upper half)"
         return Part(f"exponent of {shown(learner)}'s {WORDS[key]} in n", e, region, sampled=False, note=used)
 
     def parts(data: Data) -> list[Part]:
-        deciding = fitted(data, key, Region(-math.inf, power(order) + TOLERANCE))
-        return [deciding] if key == "state_bytes" else [deciding, fitted(data, "seconds", None)]
+        region = Region(high=power(order) + TOLERANCE)
+        if key == "state_bytes":
+            return [fitted(data, key, region)]
+        seconds = fitted(data, "seconds", None)
+        measured = f"Seconds grow with exponent {seconds.estimate.value:.2f} ± {seconds.estimate.error:.1g}."
+        try:
+            counted = fitted(data, key, region)
+        except Undecided as reason:
+            raise Undecided(f"{reason} {measured}") from reason
+        return [replace(counted, note=f"{counted.note} {measured}"), seconds]
 
     return parts
 
@@ -56,8 +64,8 @@ CLAIMS = [
         f"table-{what}-{learner}",
         f"{shown(learner)} takes {what} of order {order}.",
         "Table 1",
-        f"The slope of log {WORDS[key]} on log n, counted in the compiled program and not sampled. Holds if it is at most "
-        f"{power(order)} + {TOLERANCE}; fails if it is more."
+        f"The slope of log {WORDS[key]} on log n, counted in the compiled program and not sampled. Holds if it is at "
+        f"most {power(order)} + {TOLERANCE}; fails if it is more."
         + (" The exponent of the measured seconds is reported." if what == "time" else ""),
         grows(learner, key, order),
     )

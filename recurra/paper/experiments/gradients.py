@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import jax
 import numpy as np
@@ -21,6 +22,8 @@ LEARNERS = (
 #: whose norm is held against its alignment
 NOISY = ("uoro", "r-kf-rtrl")
 BINS = 100
+#: each window is this many of the one before
+GROWTH = 4
 
 
 @dataclass(frozen=True)
@@ -37,14 +40,14 @@ class Gradients(Experiment):
 
     @property
     def cost(self) -> float:
-        return 30 + 3e-4 * self.seeds * self.steps
+        return 30 + 4e-4 * self.seeds * self.steps
 
     def run(self, checkpoint: Path, advance: Advance) -> Arrays:
         task = task_of(self.task, "1")
         driver, *others = LEARNERS
         learners = {APPLIED: learner_of(driver, self.task, "1")}
         learners |= {name: learner_of(name, self.task, "1") for name in others}
-        recorders = {"gradients": record.gradients, "emitted": record.emitted}
+        recorders = {"gradients": record.gradients}
         network = network_of(task, "1")
         loop = numbers_as_arrays(Loop(network, learners, task, LEARNING_RATE, recorders), network.cell.dtype)
         fleet = Fleet(loop, jax.random.key(0), tuple(range(self.seeds)), CHUNK)
@@ -54,20 +57,19 @@ class Gradients(Experiment):
             stop = min(start + fleet.capacity, self.steps)
             _, records = fleet.advance(start, stop)
             early = max(loop.delay - start, 0)  # moments that lie before the first step
-            tally.add(_stacked(records)[:, early:])
+            tally.add(_stacked(records["gradients"])[:, early:])
             start = stop
             advance(start / self.steps)
         fleet.close()
         return tally.arrays()
 
 
-def _stacked(records: dict[str, dict]) -> np.ndarray:
-    """(seed, step, learner, weight); nan where a learner emitted nothing."""
+def _stacked(gradients: dict[str, Any]) -> np.ndarray:
+    """(seed, step, learner, weight); zero where a learner emitted nothing."""
     flat = []
     for name in (APPLIED, *LEARNERS[1:]):
-        leaves = jax.tree.leaves(records["gradients"][name])
-        rows = np.concatenate([leaf.reshape(*leaf.shape[:2], -1) for leaf in leaves], axis=-1)
-        flat.append(np.where(records["emitted"][name][..., None], rows, np.nan))
+        leaves = jax.tree.leaves(gradients[name])
+        flat.append(np.concatenate([leaf.reshape(*leaf.shape[:2], -1) for leaf in leaves], axis=-1))
     return np.stack(flat, axis=2)
 
 
@@ -78,17 +80,15 @@ class Tally:
         count = len(LEARNERS)
         self.edges = np.linspace(-1, 1, BINS + 1)
         self.histogram = np.zeros((count, count, BINS), np.int64)
-        self.total, self.seen = np.zeros((seeds, count, count)), np.zeros((seeds, count, count))
         self.cosine, self.log_norm = [], []
-        longest = max(steps // 5, 1)
-        self.windows = [w for w in (1, 3, 10, 32, 100, 316, 1000, 3162, 10000) if w <= longest]
-        self.sums = [WindowCosine(w, seeds, count) for w in self.windows]
+        levels = 1 + max(0, int(np.log(max(steps / 5, 1)) / np.log(GROWTH)))
+        self.windows = [GROWTH**i for i in range(levels)]
+        self.means = [Mean(seeds, count) for _ in self.windows]
+        self._rest = [np.zeros((seeds, 0, 0, 0), np.float32) for _ in self.windows]
 
     def add(self, gradients: np.ndarray) -> None:
         """The next steps, (seed, step, learner, weight)."""
-        cos = cosines(gradients)
-        self.total += np.nansum(cos, axis=1)
-        self.seen += np.isfinite(cos).sum(axis=1)
+        cos = self._level(0, gradients)
         index = np.clip(((np.nan_to_num(cos) + 1) / 2 * BINS).astype(int), 0, BINS - 1)
         finite = np.isfinite(cos)
         for i in range(len(LEARNERS)):
@@ -99,51 +99,48 @@ class Tally:
             norms = np.log10(np.linalg.norm(gradients[:, :, which], axis=-1))
         self.cosine.append(np.moveaxis(cos[:, :, which, 0], 2, 0).astype(np.float32))
         self.log_norm.append(np.moveaxis(norms, 2, 0).astype(np.float32))
-        for sums in self.sums:
-            sums.add(np.nan_to_num(gradients))
+
+    def _level(self, level: int, sums: np.ndarray) -> np.ndarray:
+        """Take in sums over windows of one length, and hand groups of them on as sums over the next."""
+        cos = cosines(sums)
+        self.means[level].add(cos)
+        if level + 1 < len(self.windows):
+            rest = self._rest[level]
+            waiting = np.concatenate([rest, sums], axis=1) if rest.size else sums
+            whole = waiting.shape[1] // GROWTH
+            if whole:
+                grouped = waiting[:, : whole * GROWTH].reshape(len(sums), whole, GROWTH, *sums.shape[2:])
+                self._level(level + 1, grouped.sum(axis=2))
+            self._rest[level] = waiting[:, whole * GROWTH :].copy()
+        return cos
 
     def arrays(self) -> Arrays:
         """All of it, as figures and claims expect it."""
         joined = lambda parts: np.concatenate(parts, axis=2).reshape(len(NOISY), -1)
-        with np.errstate(invalid="ignore"):
-            mean = self.total / self.seen
         return {
             "learners": np.array(LEARNERS),
             "edges": self.edges,
             "histogram": self.histogram,
-            "mean": mean,
+            "mean": self.means[0].value(),
             "pair_cosine": joined(self.cosine),
             "pair_log_norm": joined(self.log_norm),
             "windows": np.array(self.windows),
-            "window_cosine": np.stack([sums.mean() for sums in self.sums], axis=-1),
+            "window_cosine": np.stack([mean.value()[..., 0] for mean in self.means], axis=-1),
         }
 
 
-class WindowCosine:
-    """The mean cosine with the first learner's of gradients summed over whole windows of w steps."""
+class Mean:
+    """A mean over steps of what is finite, (seed, learner, learner)."""
 
-    def __init__(self, w: int, seeds: int, learners: int):
-        self._w, self._done = w, 0
-        self._partial: np.ndarray | None = None
-        self._total, self._count = np.zeros((seeds, learners)), np.zeros((seeds, learners))
+    def __init__(self, seeds: int, learners: int):
+        self._total, self._count = np.zeros((2, seeds, learners, learners))
 
-    def add(self, gradients: np.ndarray) -> None:
-        """The next steps; windows go on from one call to the next."""
-        steps = gradients.shape[1]
-        first = -self._done % self._w  # where the next window begins
-        edges = sorted({0, *range(first, steps, self._w)})
-        sums = np.add.reduceat(gradients, edges, axis=1, dtype=np.float64)
-        if self._partial is not None and self._done % self._w:
-            sums[:, 0] += self._partial
-        self._done += steps
-        if self._done % self._w:
-            self._partial, sums = sums[:, -1], sums[:, :-1]
-        if sums.shape[1]:
-            cos = cosines(sums)[..., 0]
-            self._total += np.nansum(cos, axis=1)
-            self._count += np.isfinite(cos).sum(axis=1)
+    def add(self, cosines: np.ndarray) -> None:
+        """(seed, step, learner, learner)."""
+        self._total += np.nansum(cosines, axis=1)
+        self._count += np.isfinite(cosines).sum(axis=1)
 
-    def mean(self) -> np.ndarray:
-        """(seed, learner)."""
+    def value(self) -> np.ndarray:
+        """Nan where there was nothing."""
         with np.errstate(invalid="ignore"):
             return self._total / self._count

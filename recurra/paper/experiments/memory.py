@@ -13,7 +13,7 @@ from recurra.paper.experiments.losses import FAMILIES
 from recurra.paper.setup import network_of, task_of
 from recurra.training import train
 
-LAGS = np.arange(-5, 16)
+LAGS = np.arange(-15, 6)
 
 
 @dataclass(frozen=True)

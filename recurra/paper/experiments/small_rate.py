@@ -13,7 +13,7 @@ from recurra.paper.experiments.base import Advance, Arrays, Experiment
 from recurra.paper.setup import network_of, task_of
 from recurra.training import numbers_as_arrays
 
-RATES = (3e-2, 1e-2, 3e-3, 1e-3, 3e-4)
+RATES = (1e-2, 3e-3, 1e-3, 3e-4, 1e-4, 3e-5)
 #: length of the stretch
 STRETCH = 100
 
@@ -33,6 +33,10 @@ class SmallRate(Experiment):
         return 15.0
 
     def run(self, checkpoint: Path, advance: Advance) -> Arrays:
+        with jax.enable_x64(True):  # the difference of two small changes drowns in single precision
+            return self._compare(advance)
+
+    def _compare(self, advance: Advance) -> Arrays:
         first = self._weights(RTRL(), 0.0)
         distances = []
         for i, rate in enumerate(RATES):

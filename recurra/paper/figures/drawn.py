@@ -52,3 +52,13 @@ def counted(numbers: Iterable[int]) -> str:
     """One number, or the range where they differ."""
     found = sorted(set(numbers))
     return f"{found[0]:,}" if len(found) == 1 else f"{found[0]:,} to {found[-1]:,}"
+
+
+def seed_mean(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Mean and standard error over the first axis, of what is finite; nan where too little is."""
+    seen = np.isfinite(values)
+    count = seen.sum(axis=0)
+    divided = lambda total, by: np.divide(total, by, out=np.full(np.shape(total), np.nan), where=by > 0)
+    mean = divided(np.where(seen, values, 0.0).sum(axis=0), count)
+    squares = np.where(seen, values - np.nan_to_num(mean), 0.0) ** 2
+    return mean, np.asarray(np.sqrt(divided(squares.sum(axis=0), count * (count - 1))))

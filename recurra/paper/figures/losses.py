@@ -1,18 +1,23 @@
 """Learning curves: what the three figures that show them share."""
 
 from collections.abc import Mapping
+from itertools import product
 from typing import Any, NamedTuple
 
 import numpy as np
 from matplotlib.axes import Axes
+from matplotlib.ticker import LogLocator, MaxNLocator, NullLocator
 
 from recurra import analysis, plots
 from recurra.paper.figures.drawn import Columns, Data, Drawn, counted, listed
+from recurra.paper.figures.labels import Label, label_ends
 
 #: windows in the running average, as in the paper
 SMOOTHING = 10
 #: the lowest losses on Add, by what a network knows
-BENCHMARKS = dict(zip(("output statistics", "first dependency", "both dependencies"), analysis.add_benchmarks(), strict=True))
+BENCHMARKS = dict(
+    zip(("output statistics", "first dependency", "both dependencies"), analysis.add_benchmarks(), strict=True)
+)
 ALPHAS = ("1", "0.5")
 
 
@@ -40,7 +45,7 @@ def curve(arrays: Mapping[str, np.ndarray]) -> Curve:
 
 def draw_curve(axes: Axes, line: Curve, look: Mapping[str, Any]) -> None:
     """The mean with its band."""
-    options = dict(color=look["color"], alpha=0.16, linewidth=0, zorder=2)
+    options = plots.options(color=look["color"], alpha=0.16, linewidth=0, zorder=2)
     axes.fill_between(line.step, line.mean - line.error, line.mean + line.error, **options)
     axes.plot(line.step, line.mean, **look)
 
@@ -53,31 +58,48 @@ def draw_benchmarks(axes: Axes, curves: list[Curve]) -> None:
         if value < low:
             continue
         axes.axhline(value, color=plots.MUTED, linewidth=0.8, linestyle=(0, (1.5, 1.8)), zorder=1)
-        middle = value + 0.022 * (high - low)
 
-        def room(start: float, middle: float = middle) -> float:
-            steps = np.linspace(start, start + 0.3, 60) * last
-            return min(np.abs(np.interp(steps, line.step, line.mean) - middle).min() for line in curves)
+        def room(place: tuple[float, float], value: float = value) -> float:
+            start, side = place
+            steps = np.linspace(start, start + 0.32, 60) * last
+            away = lambda line: np.interp(steps, line.step, line.mean) - value - side * 0.025 * (high - low)
+            return min(0.05 * (high - low), *(np.abs(away(line)).min() for line in curves))
 
-        place = dict(transform=axes.get_yaxis_transform(), fontsize=6.8, color=plots.MUTED, va="bottom", zorder=5)
-        axes.text(max(np.linspace(0.02, 0.68, 23), key=room), value, f"{text}, {value:.2f}", **place)
+        start, side = max(product(np.linspace(0.02, 0.66, 23), (1.0, -1.0)), key=room)
+        look = plots.options(fontsize=6.8, color=plots.MUTED, va="bottom" if side > 0 else "top", zorder=5)
+        axes.text(start, value, f"{text}, {value:.2f}", transform=axes.get_yaxis_transform(), **look)
 
 
-def fit_limits(axes: Axes, curves: list[Curve], benchmarks: bool) -> None:
+def fit_limits(axes: Axes, curves: list[Curve], benchmarks: bool = False, logarithmic: bool = False) -> None:
     """Show every curve, unless one runs so far off that the others would be squeezed flat, and the next benchmark."""
-    starts = [line.mean[0] for line in curves]
-    low = min(line.mean.min() for line in curves)
-    high = min(max(line.mean.max() for line in curves), 1.6 * float(np.median(starts)))
+    low, high = extent(curves)
+    if logarithmic:
+        axes.set_yscale("log")
+        axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+        axes.yaxis.set_minor_locator(NullLocator())
+        axes.yaxis.set_major_formatter(lambda value, _: f"{value:g}")
+        axes.set_ylim(low / (high / low) ** 0.05, high * (high / low) ** 0.05)
+        return
     if benchmarks:
-        low, high = max((value for value in BENCHMARKS.values() if value < low), default=low), max(high, *BENCHMARKS.values())
+        high = max(high, *BENCHMARKS.values())
+        below = max((value for value in BENCHMARKS.values() if value < low), default=low)
+        low = below if low - below < 2 * (high - low) else low
     margin = 0.05 * (high - low)
     axes.set_ylim(low - margin, high + margin)
+
+
+def extent(curves: list[Curve]) -> tuple[float, float]:
+    """The least and the greatest mean loss, curves far above most others left aside."""
+    tops = [float(line.mean.max()) for line in curves]
+    usual = 1.3 * float(np.median(tops))
+    return min(float(line.mean.min()) for line in curves), max(top for top in tops if top <= usual)
 
 
 def steps_axis(axes: Axes, last: int) -> None:
     """Steps from zero to the last, counted in thousands or millions."""
     unit, word = (1_000_000, "million ") if last >= 1_000_000 else (1_000, "thousand ") if last >= 10_000 else (1, "")
     axes.set_xlim(0, last)
+    axes.xaxis.set_major_locator(MaxNLocator(6, steps=[1, 2, 5, 10]))
     axes.xaxis.set_major_formatter(lambda value, _: f"{value / unit:g}")
     axes.set_xlabel(f"{word}steps".strip())
 
@@ -96,6 +118,13 @@ def draw_losses(data: Data, task: str) -> Drawn | None:
     if not curves:
         return None
     table = Columns()
+    # on a linear axis a steep start would hide what the best learners do at the end
+    shown = [
+        extent([c for c in found.values() if c.seeds])
+        for found in curves.values()
+        if any(c.seeds for c in found.values())
+    ]
+    logarithmic = task == "mimic" and any(high > 10 * low > 0 for low, high in shown)
     with plots.style():
         figure = plots.sheet(10.4, 4.7)
         panels = figure.subplots(1, len(curves), squeeze=False)[0]
@@ -104,7 +133,7 @@ def draw_losses(data: Data, task: str) -> Drawn | None:
             shown = {learner: line for learner, line in found.items() if line.seeds}
             plots.letter(axes, tag, f"{plots.TASK_NAMES[task]}, α = {alpha}")
             if shown:
-                _panel(axes, shown, task)
+                _panel(axes, shown, task, logarithmic)
             for learner, line in found.items():
                 values = dict(step=line.step, mean=line.mean, standard_error=line.error)
                 table.extend(task=task, alpha=alpha, learner=learner, seeds=line.seeds, **values)
@@ -112,21 +141,23 @@ def draw_losses(data: Data, task: str) -> Drawn | None:
     return Drawn(figure, _caption(task, curves), _alt(task, curves), table)
 
 
-def _panel(axes: Axes, shown: dict[str, Curve], task: str) -> None:
+def _panel(axes: Axes, shown: dict[str, Curve], task: str, logarithmic: bool) -> None:
     lines = list(shown.values())
-    fit_limits(axes, lines, task == "add")
+    fit_limits(axes, lines, benchmarks=task == "add", logarithmic=logarithmic)
     if task == "add":
         draw_benchmarks(axes, lines)
     for learner, line in shown.items():
         draw_curve(axes, line, plots.line_style(learner, len(line.step)))
     steps_axis(axes, int(max(line.step[-1] for line in lines)))
-    axes.set_ylabel("cross-entropy" if task == "add" else "squared error, half the sum over outputs")
+    axes.set_ylabel("cross-entropy" if task == "add" else "half the summed squared error")
     top = axes.get_ylim()[1]
     ends = [
-        plots.End(line.mean[-1], plots.name(learner) + (" ↑" if line.mean[-1] > top else ""), plots.COLOURS[learner])
+        Label(
+            line.step[-1], line.mean[-1], plots.name(learner) + " ↑" * bool(line.mean[-1] > top), plots.COLOURS[learner]
+        )
         for learner, line in shown.items()
     ]
-    plots.label_ends(axes, ends)
+    label_ends(axes, ends)
 
 
 def left_out(curves: Mapping[str, Curve]) -> str:
@@ -147,19 +178,22 @@ def _caption(task: str, curves: Mapping[str, Mapping[str, Curve]]) -> str:
     every = {f"{plots.name(k)}, α = {alpha}": line for alpha, found in curves.items() for k, line in found.items()}
     seeds = counted(line.started for line in every.values())
     panels = {
-        "add": {"1": "α = 1 with dependencies 6 and 10 steps back", "0.5": "α = 0.5 with lags 3 and 5, every input held twice"},
+        "add": {
+            "1": "α = 1 with dependencies 6 and 10 steps back",
+            "0.5": "α = 0.5 with lags 3 and 5, every input held twice",
+        },
         "mimic": {"1": "α = 1", "0.5": "α = 0.5, every input held twice"},
     }[task]
     which = "; ".join(f"({tag}) {panels[alpha]}" for tag, alpha in zip("ab", curves, strict=False))
     statistics, first, both = (f"{value:.2f}" for value in BENCHMARKS.values())
     benchmarks = (
-        f" Dotted lines: the lowest loss open to a network that knows only how often each label occurs ({statistics}), the "
-        f"first dependency ({first}) or both ({both})."
+        " Dotted lines, where in sight: the lowest loss open to a network that knows only how often each label occurs "
+        f"({statistics}), the first dependency ({first}) or both ({both})."
     )
     return (
-        f"Loss while learning the {plots.TASK_NAMES[task]} task: {which}. Lines are means over {seeds} seeds, bands one standard "
-        f"error of the mean to either side; a seed gives every learner the same initial weights and the same data. "
-        f"{windows(every)} {left_out(every)}{benchmarks if task == 'add' else ''}"
+        f"Loss while learning the {plots.TASK_NAMES[task]} task: {which}. Lines are means over {seeds} seeds, bands "
+        "one standard error of the mean to either side; a seed gives every learner the same initial weights and the "
+        f"same data. {windows(every)} {left_out(every)}{benchmarks if task == 'add' else ''}"
     )
 
 

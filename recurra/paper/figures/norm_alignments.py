@@ -38,20 +38,25 @@ def draw(data: Data) -> Drawn | None:
                 both = np.isfinite(x) & np.isfinite(y)
                 found = analysis.correlation(x[both], y[both])
                 axes = panels[row, column]
-                plots.letter(axes, "abcd"[row * len(tasks) + column], f"{plots.name(learner)}, {plots.TASK_NAMES[task]}")
+                plots.letter(
+                    axes, "abcd"[row * len(tasks) + column], f"{plots.name(learner)}, {plots.TASK_NAMES[task]}"
+                )
                 _panel(axes, x[both], y[both], plots.COLOURS[learner], found)
                 told.append(f"{plots.name(learner)} on {plots.TASK_NAMES[task]} {found.r:.3f}")
                 sizes.append(int(both.sum()))
-                measured = dict(r=found.r, p_independent=found.p, effective_steps=found.size, p_corrected=found.p_corrected)
+                measured = dict(
+                    r=found.r, p_independent=found.p, effective_steps=found.size, p_corrected=found.p_corrected
+                )
                 table.add(task=task, learner=learner, steps=sizes[-1], **measured)
         for axes in panels[-1]:
             axes.set_xlabel("cosine with RTRL's gradient")
         for axes in panels[:, 0]:
             axes.set_ylabel("log₁₀ of the gradient's norm")
     caption = (
-        f"How often each pair of alignment and length occurred, over {counted(sizes)} steps of learning by RTRL: the cosine of the learner's gradient "
-        "with RTRL's at the same step, and the common logarithm of its own norm; darker is more frequent. Red: the least-squares line. Each panel gives "
-        "the correlation r and its p-value for r = 0, counting as many steps as are independent given how slowly both quantities vary."
+        f"How often each pair of alignment and length occurred, over {counted(sizes)} steps of learning by RTRL: the "
+        "cosine of the learner's gradient with RTRL's at the same step, and the common logarithm of its own norm; "
+        "darker is more frequent. Red: the least-squares line. Each panel gives the correlation r and its p-value "
+        "for r = 0, counting as many steps as are independent given how slowly both quantities vary."
     )
     return Drawn(figure, caption, f"Four densities with regression lines. Correlations: {', '.join(told)}.", table)
 
@@ -63,9 +68,10 @@ def _panel(axes: Axes, x: np.ndarray, y: np.ndarray, colour: str, found: analysi
     side = 0.08 * max(right - left, 1e-6)
     box = [[max(left - side, -1), min(right + side, 1)], [low - margin, high + margin]]
     counts, xs, ys = np.histogram2d(x, y, bins=BINS, range=box)
-    density = gaussian_filter(counts, 2.2)
+    density = gaussian_filter(counts, np.clip(2.2 * (1e5 / max(len(x), 1)) ** (1 / 6), 2, 6))
     shades = LinearSegmentedColormap.from_list("density", ["#ffffff", colour, "#061533"])
-    axes.pcolormesh(xs, ys, np.sqrt(density).T, cmap=shades, rasterized=True)
+    extent = (xs[0], xs[-1], ys[0], ys[-1])
+    axes.imshow(np.sqrt(density).T, cmap=shades, extent=extent, origin="lower", aspect="auto", interpolation="bilinear")
     axes.set(xlim=box[0], ylim=box[1])
     axes.axvline(0, color=plots.MUTED, linewidth=0.8, linestyle=(0, (3, 2)))
     if np.isfinite(found.r):

@@ -33,21 +33,31 @@ def draw(data: Data) -> Drawn | None:
             for path in followed:
                 table.add(perspective=facing, start=_label(*path[0]), end=_label(*path[1]))
             lines = {
-                "past": ("M(t) = J(t) M(t–1) + M̄(t)", "gradient = c̄(t) M(t)", "all earlier uses of w, one loss: compress M"),
-                "future": ("c(t) = c̄(t) + c(t+1) J(t+1)", "gradient = c(t) M̄(t)", "one use of w, all later losses: predict c"),
+                "past": (
+                    "M(t) = J(t) M(t–1) + M̄(t)",
+                    "gradient = c̄(t) M(t)",
+                    "all earlier uses of w, one loss: compress M",
+                ),
+                "future": (
+                    "c(t) = c̄(t) + c(t+1) J(t+1)",
+                    "gradient = c(t) M̄(t)",
+                    "one use of w, all later losses: predict c",
+                ),
             }[facing]
             axes.text(0, -0.78, f"{lines[0]}        {lines[1]}", ha="center", fontsize=9.5, color=plots.FACINGS[facing])
             axes.text(0, -1.12, lines[2], ha="center", fontsize=8.5, color=plots.MUTED)
         figure.subplots_adjust(left=0.01, right=0.99, bottom=0.01, top=0.92, wspace=0.04)
     caption = (
-        "A network unrolled in time: the state a is updated with the weights w at every step, and each state feeds a loss L. "
-        "(a) Looking back from step t, credit gathers every earlier use of the weights that reaches the present loss. "
-        "(b) Looking ahead from step t, it gathers every later loss that the present use of the weights will reach. Coloured arrows are "
-        "the paths counted; the relation that moves each sum one step on stands below. Drawn, not measured."
+        "A network unrolled in time: the state a is updated with the weights w at every step, and each state feeds "
+        "a loss L. (a) Looking back from step t, credit gathers every earlier use of the weights that reaches the "
+        "present loss. (b) Looking ahead from step t, it gathers every later loss that the present use of the "
+        "weights will reach. Coloured arrows are the paths counted; the relation that moves each sum one step on "
+        "stands below. Drawn, not measured."
     )
     alt = (
-        "Two copies of an unrolled network. Left: arrows run from the weights of steps t-2, t-1 and t through the states into the "
-        "loss at t. Right: arrows run from the weights of step t through the states into the losses at t, t+1 and t+2."
+        "Two copies of an unrolled network. Left: arrows run from the weights of steps t-2, t-1 and t through the "
+        "states into the loss at t. Right: arrows run from the weights of step t through the states into the losses "
+        "at t, t+1 and t+2."
     )
     return Drawn(figure, caption, alt, table)
 
@@ -74,7 +84,11 @@ def _network(axes: Axes, followed: list[tuple[Node, Node]], colour: str) -> None
     arrows += [(("a", s), ("a", s + 1)) for s in STEPS[:-1]]
     for start, end in sorted(arrows, key=lambda arrow: arrow in followed):
         counted = (start, end) in followed
-        look = dict(mutation_scale=14, linewidth=2.4) if counted else dict(mutation_scale=10, linewidth=1.2)
+        look = (
+            plots.options(mutation_scale=14, linewidth=2.4)
+            if counted
+            else plots.options(mutation_scale=10, linewidth=1.2)
+        )
         _arrow(axes, _edge(start, end), _edge(end, start), color=colour if counted else "#c3c8cf", **look)
     for start, end in (((-2.85, STATE), (-2.33, STATE)), ((2.33, STATE), (2.85, STATE))):  # the network goes on
         _arrow(axes, start, end, color="#c3c8cf", mutation_scale=10, linewidth=1.2, linestyle=(0, (2, 1.5)))
@@ -86,13 +100,13 @@ def _network(axes: Axes, followed: list[tuple[Node, Node]], colour: str) -> None
 
 def _node(axes: Axes, node: Node, colour: str | None) -> None:
     x, y = _place(node)
-    look = dict(facecolor="white", edgecolor=colour or "#b9bec5", linewidth=1.8 if colour else 1.0, zorder=3)
+    look = plots.options(facecolor="white", edgecolor=colour or "#b9bec5", linewidth=1.8 if colour else 1.0, zorder=3)
     if node[0] == "a":
         axes.add_patch(Circle((x, y), 0.3, **look))
     else:
         corner = "round,pad=0,rounding_size=0.08" if node[0] == "w" else "round,pad=0,rounding_size=0.22"
         axes.add_patch(FancyBboxPatch((x - 0.34, y - 0.24), 0.68, 0.48, boxstyle=corner, **look))
-    place = dict(ha="center", va="center", fontsize=7.6, zorder=4)
+    place = plots.options(ha="center", va="center", fontsize=7.6, zorder=4)
     axes.text(x, y, _label(*node), color=plots.INK if colour else "#8b9097", **place)
 
 

@@ -6,6 +6,7 @@ from matplotlib.axes import Axes
 from recurra import analysis, plots
 from recurra.learners import LEARNERS
 from recurra.paper.figures.drawn import Columns, Data, Drawn, listed
+from recurra.paper.figures.labels import Label, label_ends, label_points
 
 NAME = "table1"
 TITLE = "The learners, and how memory and time grow"
@@ -28,22 +29,23 @@ def draw(data: Data) -> Drawn | None:
     with plots.style():
         figure = plots.sheet(10.4, 4.4)
         panels = figure.subplots(1, 3)
-        figure.subplots_adjust(left=0.06, right=0.915, bottom=0.215, top=0.91, wspace=0.72)
+        figure.subplots_adjust(left=0.06, right=0.895, bottom=0.215, top=0.91, wspace=0.85)
         for axes, tag, (quantity, text) in zip(panels, "abc", QUANTITIES.items(), strict=True):
             plots.letter(axes, tag, text)
-            _panel(axes, {x: points(data, x, quantity) for x in found})
+            orders = {x: LEARNERS[x].memory if quantity == "state_bytes" else LEARNERS[x].time for x in found}
+            _panel(axes, {x: points(data, x, quantity) for x in found}, orders)
         plots.code_key(figure)
     for learner in found:
         arrays = data[PREFIX + learner]
         table.extend(learner=learner, n=arrays["n"], **{q: np.asarray(arrays[q], float) for q in QUANTITIES})
-    sizes = [int(n) for n in data[PREFIX + found[0]]["n"]]
-    grown = fitted(sizes)
+    sizes = sorted({int(n) for learner in found for n in data[PREFIX + learner]["n"]})
     caption = (
-        f"Above, the learners by facing, form of what they store and kind of update, with the order of memory and time each should have and, "
-        f"beside it, the measured power of n: slope ± standard error of a straight line through the logarithms, over n = {grown[0]} to "
-        f"{grown[-1]}. Below, what was measured over n = {sizes[0]} to {sizes[-1]} units: (a) the size of the learner's state, (b) operations in the "
-        "compiled step, (c) time a step, where a fixed cost hides the order at small n. Network and task alone cost n² operations, which is the least any "
-        "learner can show; T = 10 and r = 4 are held. Thin grey lines have slopes 1 to 4."
+        "Above, the learners by facing, form of what they store and kind of update, with the order of memory and time "
+        "each should have and, beside it, the measured power p of n: slope ± standard error of a straight line through "
+        "the logarithms, over the upper half of the sizes measured. Below, those measurements, for "
+        f"{sizes[0]} to {sizes[-1]} units: (a) the size of the learner's state, (b) operations in the compiled step, "
+        "(c) time a step, where a fixed cost hides the order at small n. T = 10 and r = 4 are held. Beside each name "
+        "stands the order it should have."
     )
     alt = f"Three panels on logarithmic axes over the number of units for {listed(map(plots.name, found))}."
     return Drawn(figure, caption, alt, table, [_row(data, learner) for learner in found])
@@ -57,42 +59,33 @@ def points(data: Data, learner: str, quantity: str) -> tuple[np.ndarray, np.ndar
     return np.asarray(arrays["n"])[shown], value[shown]
 
 
-def fitted(sizes: list[int]) -> list[int]:
-    """The sizes that `analysis.exponent` fits."""
-    ordered = sorted(sizes)
-    middle = np.sqrt(ordered[0] * ordered[-1]) * (1 - 1e-9)
-    return ordered[-max(sum(n >= middle for n in ordered), min(3, len(ordered))) :]
-
-
-def _panel(axes: Axes, lines: dict[str, tuple[np.ndarray, np.ndarray]]) -> None:
+def _panel(axes: Axes, lines: dict[str, tuple[np.ndarray, np.ndarray]], orders: dict[str, str]) -> None:
     axes.set_xscale("log", base=2)
     axes.set_yscale("log")
     lines = {learner: line for learner, line in lines.items() if len(line[0])}
     for learner, (n, value) in lines.items():
-        axes.plot(n, value, **plots.line_style(learner) | {"linewidth": 1.3})
+        axes.plot(n, value, **plots.line_style(learner))
     axes.set_xlabel("units n")
     if not lines:
         axes.text(0.5, 0.5, "not available", transform=axes.transAxes, ha="center", color=plots.MUTED)
         return
     sizes = sorted({int(n) for line in lines.values() for n in line[0]})
-    low, high = axes.get_ylim()
-    for slope in (1, 2, 3, 4):
-        guide = low * 1.3 * (np.array([sizes[0], sizes[-1]]) / sizes[0]) ** float(slope)
-        axes.plot([sizes[0], sizes[-1]], guide, color=plots.FAINT, linewidth=0.8, zorder=1)
-    axes.set_ylim(low, high)
     axes.set_xlim(sizes[0], sizes[-1])
     axes.set_xticks(sizes, [str(n) for n in sizes])
-    ends = [plots.End(value[-1], plots.name(x), plots.COLOURS[x]) for x, (_, value) in lines.items()]
-    plots.label_ends(axes, ends, size=7, reach=0.1)
+    named = {x: f"{plots.name(x)}  {orders[x]}".removesuffix("  –") for x in lines}
+    ends = [Label(float(n[-1]), float(value[-1]), named[x], plots.COLOURS[x]) for x, (n, value) in lines.items()]
+    label_ends(axes, [end for end in ends if end.x == sizes[-1]], size=7.0, reach=0.1)
+    label_points(axes, [end for end in ends if end.x < sizes[-1]], size=7.0)
 
 
 def _row(data: Data, learner: str) -> dict[str, str]:
     kind = LEARNERS[learner]
+    update = ("stochastic" if kind.stochastic else "deterministic", "numerical" if kind.numerical else "closed form")
     return {
         "Algorithm": kind.name,
         "Facing": kind.facing,
         "Tensor": kind.tensor,
-        "Update": f"{'stochastic' if kind.stochastic else 'deterministic'}, {'numerical' if kind.numerical else 'closed form'}",
+        "Update": ", ".join(update),
         "Memory": kind.memory,
         "State ∝ nᵖ, p": _power(*points(data, learner, "state_bytes")),
         "Time": kind.time,
@@ -105,4 +98,7 @@ def _power(n: np.ndarray, value: np.ndarray) -> str:
     if len(n) < 2:
         return "–"
     slope = analysis.exponent(n, value)
-    return f"{slope.value:.2f}" + (f" ± {slope.error:.2f}" if np.isfinite(slope.error) else "")
+    if not np.isfinite(slope.error):
+        return f"{slope.value:.2f}"
+    digits = int(np.clip(np.ceil(-np.log10(max(slope.error, 1e-9))), 2, 4))
+    return f"{slope.value:.{digits}f} ± {slope.error:.{digits}f}".replace("-", "−")

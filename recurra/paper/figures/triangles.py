@@ -40,11 +40,18 @@ def draw(data: Data) -> Drawn | None:
     steps = data[PREFIX + found[0]]["enters"].shape[1]
     names = listed(f"{plots.name(x)} ({n})" for x, n in zip(found, emitted, strict=True))
     caption = (
-        f"Every dot is one derivative, of the loss at step t by the weights as used at step s, over the first {steps} steps of a small network. "
-        "Which of them a gradient contains was measured, not assumed. Boxes hold what "
-        f"the optimizer receives as one gradient, numbered by the step at which it leaves; in brackets, how many left: {names}. "
-        "Hollow dots entered no gradient in this time; a ring marks a derivative that entered more than one."
+        "Every dot is one derivative, of the loss at step t by the weights as used at step s, over the first "
+        f"{steps} steps of a small network. Which of them a gradient contains was measured, not assumed. Boxes hold "
+        "what the optimizer receives as one gradient, numbered by the step at which it leaves; in brackets, how many "
+        f"left: {names}. Hollow dots entered no gradient in this time; a ring marks a derivative that entered more "
+        "than one."
     )
+    if {"rtrl", "rflo"} <= set(found) and np.array_equal(
+        data[PREFIX + "rtrl"]["enters"], data[PREFIX + "rflo"]["enters"]
+    ):
+        caption += (
+            " RFLO's gradients draw on the same derivatives as RTRL's, but follow each within a single unit only."
+        )
     alt = "Lattices of dots with boxes around those summed into one gradient: " + "; ".join(
         _described(plots.name(x), np.asarray(data[PREFIX + x]["enters"], bool)) for x in found
     )
@@ -53,20 +60,20 @@ def draw(data: Data) -> Drawn | None:
 
 def _panel(axes: Axes, enters: np.ndarray, colour: str) -> None:
     steps = enters.shape[1]
-    axes.set(xlim=(-1.3, steps - 0.2), ylim=(-0.8, steps + 0.3), xlabel="loss at step t")
+    axes.set(xlim=(-1.7, steps - 0.2), ylim=(-0.8, steps + 0.3), xlabel="loss at step t")
     axes.set_aspect("equal")
     axes.set_xticks(range(0, steps, 2), minor=False)
     axes.set_yticks(range(0, steps, 2), minor=False)
     figure = axes.figure
     assert isinstance(figure, Figure)
-    unit = axes.get_position().width * figure.get_figwidth() * 72 / (steps + 1.1)
+    unit = axes.get_position().width * figure.get_figwidth() * 72 / (steps + 1.5)
     for e in range(len(enters)):
         s, t = np.nonzero(enters[e])
         if not len(s):
             continue
         x, y = hull(np.stack([t, s], axis=1).astype(float)).T
         for width, shade, level in ((0.86 * unit, "#9aa1a9", 1.0), (0.86 * unit - 1.4, "#e6e9ec", 1.1)):
-            look = dict(linewidth=width, joinstyle="round", capstyle="round", zorder=level)
+            look = plots.options(linewidth=width, joinstyle="round", capstyle="round", snap=False, zorder=level)
             axes.fill(x, y, facecolor=shade, edgecolor=shade, **look)
         # in the empty half s > t: left of a row, above anything else
         where = (t.min() - 0.9, s.min()) if len(set(s)) == 1 else (t.max(), s.max() + 0.9)
@@ -92,12 +99,17 @@ def hull(points: np.ndarray) -> np.ndarray:
             chain.append(point)
         halves += chain[:-1]
     corners = np.array(halves)
-    return corners if len(corners) > 1 else corners + [[0.0, 0.0], [1e-3, 0.0]]  # a stroke of no length is not drawn
+    if len(corners) > 1:
+        return corners
+    return corners + np.array([[-0.03, 0.0], [0.03, 0.0]])  # a stroke of no length would not be drawn
 
 
 def _described(name: str, enters: np.ndarray) -> str:
     sizes = enters.sum(axis=(1, 2))
     shape = lambda axis: any(np.count_nonzero(e.any(axis=axis)) > 1 for e in enters)
-    span = {(True, False): "several uses of the weights, one loss", (False, True): "one use of the weights, several losses"}
+    span = {
+        (True, False): "several uses of the weights, one loss",
+        (False, True): "one use of the weights, several losses",
+    }
     told = span.get((shape(1), shape(0)), "several of both" if shape(0) else "one of each")
     return f"{name}, up to {sizes.max()} derivatives a gradient, {told}"

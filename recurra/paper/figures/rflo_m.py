@@ -16,7 +16,8 @@ SIZE = 5
 #: how bright the top, the left and the right side of a block are
 LIGHT = (1.0, 0.86, 0.7)
 
-Point = tuple[float, float]
+Number = float | int
+Point = tuple[Number, Number]
 
 
 def needs(profile: object) -> list[str]:
@@ -54,19 +55,19 @@ def draw(data: Data) -> Drawn | None:
     for k, i, j in np.ndindex(SIZE, SIZE, SIZE):
         table.add(k=k, i=i, j=j, kept_by_rtrl=1, kept_by_rflo=int(k == i))
     caption = (
-        f"How the weight from unit j to unit i has influenced unit k, for {SIZE} units. (a) RTRL keeps all n³ entries. (b) RFLO lets a "
-        "weight act on the unit it leads to and on no other: entries with i = k remain, a staircase through the cube. "
-        "(c) Its steps laid side by side are one matrix of n² entries, which is all that is stored. Shades tell rows i apart. "
-        "Drawn, not measured."
+        f"How the weight from unit j to unit i has influenced unit k, for {SIZE} units. (a) RTRL keeps all n³ "
+        "entries. (b) RFLO lets a weight act on the unit it leads to and on no other: entries with i = k remain, a "
+        "staircase through the cube. (c) Its steps laid side by side are one matrix of n² entries, which is all "
+        "that is stored. Shades tell rows i apart. Drawn, not measured."
     )
     alt = (
-        "Left, a cube of blocks, all filled. Middle, the same cube as a frame in which only a diagonal staircase of blocks, i = k, is "
-        "filled. Right, a square matrix whose rows have the shades of the steps."
+        "Left, a cube of blocks, all filled. Middle, the same cube as a frame in which only a diagonal staircase of "
+        "blocks, i = k, is filled. Right, a square matrix whose rows have the shades of the steps."
     )
     return Drawn(figure, caption, alt, table)
 
 
-def _project(k: float, i: float, j: float) -> Point:
+def _project(k: Number, i: Number, j: Number) -> Point:
     """Isometric: j runs to the lower right, k to the lower left and towards the eye, i straight down."""
     return 0.866 * (j - k), -0.5 * (j + k) - i
 
@@ -100,7 +101,7 @@ def _name_axes(axes: Axes) -> None:
 
 
 def _arrow(axes: Axes, start: Point, end: Point, shift: Point, name: str) -> None:
-    look = dict(arrowstyle="-|>", color=plots.MUTED, linewidth=1, shrinkA=0, shrinkB=0)
+    look = plots.options(arrowstyle="-|>", color=plots.MUTED, linewidth=1, shrinkA=0, shrinkB=0)
     axes.annotate("", end, start, arrowprops=look)
     middle = ((start[0] + end[0]) / 2 + shift[0], (start[1] + end[1]) / 2 + shift[1])
     axes.text(*middle, name, ha="center", va="center", fontsize=10, style="italic", color=plots.INK)

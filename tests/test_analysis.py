@@ -1,0 +1,217 @@
+"""Analyses against closed forms, brute force, simulation and SciPy's own."""
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from recurra import analysis
+
+
+def ar1(rng, count, T, phi):
+    """Independent stationary series with rho(k) = phi^k."""
+    x = np.empty((count, T))
+    x[:, 0] = rng.normal(size=count)
+    for t in range(1, T):
+        x[:, t] = phi * x[:, t - 1] + np.sqrt(1 - phi**2) * rng.normal(size=count)
+    return x
+
+
+def exactly_correlated(rng, r, T):
+    """Two series whose sample correlation is r to rounding."""
+    x, e = rng.normal(size=(2, T))
+    zx = x - x.mean()
+    ze = e - e.mean()
+    ze -= zx * (zx @ ze) / (zx @ zx)
+    return x, r * zx / np.linalg.norm(zx) + np.sqrt(1 - r**2) * ze / np.linalg.norm(ze)
+
+
+def test_cosines_of_known_vectors():
+    g = np.array([[1.0, 0.0], [1.0, 1.0], [-2.0, 0.0], [0.0, 0.0], [np.nan, 1.0]])
+    c = analysis.cosines(g)
+    np.testing.assert_allclose(c[0, :3], [1, np.sqrt(0.5), -1])
+    np.testing.assert_allclose(c[:3, :3], c[:3, :3].T)
+    assert np.isnan(c[3]).all()
+    assert np.isnan(c[4]).all()
+    stacked = analysis.cosines(np.stack([g, 3 * g[::-1]]))
+    np.testing.assert_allclose(stacked[0], c)
+    np.testing.assert_allclose(stacked[1], c[::-1, ::-1])
+
+
+def test_cosines_keep_single_precision():
+    assert analysis.cosines(np.ones((2, 3), np.float32)).dtype == np.float32
+
+
+def test_summed_cosine_is_that_of_the_sums_of_whole_windows():
+    rng = np.random.default_rng(0)
+    g = rng.normal(size=(11, 3, 4))
+    g[2, 1], g[3:6, 2] = np.nan, np.nan
+    expected = np.zeros((3, 3))
+    for i in range(3):
+        for j in range(3):
+            found = []
+            for start in (0, 3, 6):
+                u, v = (np.sum([np.nan_to_num(g[t, k]) for t in range(start, start + 3)], axis=0) for k in (i, j))
+                if u.any() and v.any():
+                    found.append(u @ v / np.sqrt((u @ u) * (v @ v)))
+            expected[i, j] = np.mean(found)
+    np.testing.assert_allclose(analysis.summed_cosine(g, 3), expected)
+    assert np.isnan(analysis.summed_cosine(np.zeros((4, 2, 3)), 2)).all()
+
+
+def test_noise_that_is_independent_averages_out_of_the_sum_and_a_bias_does_not():
+    rng = np.random.default_rng(1)
+    exact = np.tile(rng.normal(size=50), (4000, 1))
+    noisy, biased = exact + 10 * rng.normal(size=exact.shape), exact + rng.normal(size=50)
+    g = np.stack([exact, noisy, biased], axis=1)
+    one, many = (analysis.summed_cosine(g, w)[0] for w in (1, 4000))
+    assert one[1] < 0.2
+    assert many[1] > 0.98
+    assert many[2] == pytest.approx(one[2])
+
+
+def test_memory_trace_of_known_noise():
+    rng = np.random.default_rng(2)
+    T, sd = 40_000, 0.5
+    v = rng.normal(size=T)
+    ahead = np.roll(v, -2) + sd * rng.normal(size=T)  # a(t - 2) = v(t) + noise
+    states = np.stack([ahead, np.full(T, 3.0), 2 * ahead], axis=1)  # with a constant and a redundant unit
+    labels = np.stack([v, 1 - v, np.full(T, 0.7)], axis=1)
+    r2 = analysis.memory_trace(states, labels, np.array([-3, -2, -1]))
+    np.testing.assert_allclose(r2, [0, 1 / (1 + sd**2), 0], atol=0.01)
+    assert np.isnan(analysis.memory_trace(states, np.ones((T, 1)), np.array([0]))).all()
+
+
+def test_memory_of_add_jumps_at_minus_its_lags():
+    x = np.random.default_rng(3).integers(0, 2, 20_000).astype(float)
+    register = np.stack([np.roll(x, k) for k in range(12)], axis=1)[20:]  # the last twelve coins
+    v = (0.5 + 0.5 * np.roll(x, 6) - 0.25 * np.roll(x, 10))[20:]
+    lags = np.arange(-12, 4)
+    r2 = analysis.memory_trace(register, np.stack([v, 1 - v], axis=1), lags)
+    first, second = 0.0625 / 0.078125, 0.015625 / 0.078125  # each coin's share of the variance
+    expected = np.where(lags < -10, 0, np.where(lags < -6, second, np.where(lags < 2, 1, first)))
+    np.testing.assert_allclose(r2, expected, atol=0.02)
+
+
+def test_exponent_of_a_power_law():
+    n = np.array([8, 16, 32, 64, 128])
+    e = analysis.exponent(n[::-1], 7.0 * n[::-1] ** 3)
+    assert e.value == pytest.approx(3)
+    assert e.error == pytest.approx(0, abs=1e-9)
+    e = analysis.exponent(n, 7.0 * n.astype(float) ** 3 + 900.0 * n)
+    slope, _, _, _, stderr = stats.linregress(np.log(n[2:]), np.log(7.0 * n[2:] ** 3 + 900.0 * n[2:]))
+    assert (e.value, e.error, e.dof) == pytest.approx((slope, stderr, 1))
+    assert np.isnan(analysis.exponent(n[:2], n[:2]).error)
+    assert np.isnan(analysis.exponent(n[:1], n[:1]).value)
+
+
+def test_add_benchmarks_are_the_best_cross_entropies():
+    guesses = np.linspace(1e-4, 1 - 1e-4, 9999)
+    y = {(a, b): (2 + 2 * a - b) / 4 for a in (0, 1) for b in (0, 1)}
+    loss = lambda p: -p * np.log(guesses) - (1 - p) * np.log1p(-guesses)
+    best = lambda group: min(np.mean([loss(p) for p in group], axis=0))
+    neither = best(list(y.values()))
+    first = np.mean([best([y[a, 0], y[a, 1]]) for a in (0, 1)])
+    both = np.mean([best([p]) for p in y.values()])
+    found = analysis.add_benchmarks()
+    np.testing.assert_allclose(found, [neither, first, both], atol=1e-4)
+    assert [round(v, 2) for v in found] == [0.66, 0.52, 0.45]
+
+
+def test_smooth_is_the_mean_of_the_last_windows():
+    curve = np.random.default_rng(4).normal(size=(3, 20))
+    smooth = analysis.smooth(curve, 10)
+    assert smooth.shape == curve.shape
+    np.testing.assert_allclose(smooth[:, -1], curve[:, 10:].mean(1))
+    np.testing.assert_allclose(smooth[:, 3], curve[:, :4].mean(1))
+    curve[0, 5] = np.nan
+    assert np.isnan(analysis.smooth(curve, 3)[0]).tolist() == [i in (5, 6, 7) for i in range(20)]
+
+
+def test_paired_difference_is_the_t_test():
+    x, y = np.random.default_rng(5).normal(size=(2, 7))
+    found, expected = analysis.paired_difference(x, y), stats.ttest_rel(x, y)
+    for level in (0.95, 0.99):
+        np.testing.assert_allclose(found.interval(level), expected.confidence_interval(level))
+    assert found.value == pytest.approx((x - y).mean())
+    assert found.value / found.error == pytest.approx(expected.statistic)
+    assert analysis.mean(x[:1]).interval() == (-np.inf, np.inf)
+
+
+def test_difference_is_welch_s():
+    rng = np.random.default_rng(6)
+    x, y = rng.normal(size=6), 1 + 3 * rng.normal(size=9)
+    found = analysis.difference(analysis.mean(x), analysis.mean(y))
+    expected = stats.ttest_ind(x, y, equal_var=False)
+    np.testing.assert_allclose(found.interval(), expected.confidence_interval())
+    alone = analysis.difference(analysis.mean(x[:1]), analysis.mean(y))
+    assert alone.interval() == (-np.inf, np.inf)
+
+
+def test_relative_has_the_error_of_a_jackknife():
+    rng = np.random.default_rng(7)
+    gap = 1 + 0.1 * rng.normal(size=40)
+    d = 0.3 * gap + 0.05 * rng.normal(size=40)
+    e = analysis.relative(d, gap)
+    left_out = np.array([np.delete(d, i).mean() / np.delete(gap, i).mean() for i in range(40)])
+    assert e.value == pytest.approx(d.mean() / gap.mean())
+    assert e.error == pytest.approx(np.sqrt(39 / 40 * ((left_out - left_out.mean()) ** 2).sum()), rel=0.02)
+    assert analysis.relative(0.3 * gap, gap).error == pytest.approx(0, abs=1e-12)
+
+
+def test_autocorrelation_by_brute_force():
+    x = ar1(np.random.default_rng(8), 1, 50, 0.7)[0]
+    z = x - x.mean()
+    expected = [(z[: 50 - k] * z[k:]).sum() / (z * z).sum() for k in range(50)]
+    np.testing.assert_allclose(analysis.autocorrelation(x), expected, atol=1e-12)
+    assert analysis.autocorrelation(np.ones(4)).tolist() == [1, 0, 0, 0]
+
+
+def test_the_mean_over_autocorrelated_steps_covers_the_truth():
+    x = ar1(np.random.default_rng(9), 400, 1000, 0.8)
+    covers = lambda estimate: estimate.interval()[0] < 0 < estimate.interval()[1]
+    assert 0.90 < np.mean([covers(analysis.mean_over_steps(row)) for row in x]) < 0.98
+    assert np.mean([covers(analysis.mean(row)) for row in x]) < 0.6  # as if steps were independent
+    sizes = [analysis.effective_size(analysis.autocorrelation(row)) for row in x]
+    assert np.median(sizes) == pytest.approx(1000 * 0.2 / 1.8, rel=0.15)
+
+
+@pytest.mark.parametrize("r", [-0.6, 0.0, 0.05, 0.9])
+def test_correlation_of_known_r(r):
+    x, y = exactly_correlated(np.random.default_rng(10), r, 300)
+    c = analysis.correlation(x, y)
+    _, p = stats.pearsonr(x, y)
+    assert c.r == pytest.approx(r, abs=1e-12)
+    assert c.p == pytest.approx(p)
+    assert c.size == pytest.approx(300, rel=0.15)
+    assert c.p_corrected >= c.p * (1 - 1e-9)
+
+
+def test_correlation_of_unrelated_but_slow_series_is_not_significant():
+    rng = np.random.default_rng(11)
+    phi, T = 0.9, 1000
+    found = [analysis.correlation(*pair) for pair in zip(ar1(rng, 300, T, phi), ar1(rng, 300, T, phi), strict=True)]
+    assert np.mean([c.p < 0.05 for c in found]) > 0.3  # as if steps were independent
+    assert np.mean([c.p_corrected < 0.05 for c in found]) < 0.09
+    low, high = np.array([c.estimate.interval() for c in found]).T
+    assert np.mean((low < 0) & (high > 0)) > 0.91
+    # sum_k phi^2k over all lags of both signs is (1 + phi²) / (1 - phi²)
+    assert np.median([c.size for c in found]) == pytest.approx(T * (1 - phi**2) / (1 + phi**2), rel=0.2)
+
+
+def test_correlation_with_a_constant_is_unknown():
+    c = analysis.correlation(np.ones(9), np.arange(9.0))
+    assert np.isnan([c.r, c.p, c.p_corrected]).all()
+
+
+@pytest.mark.parametrize("true", [0.0, 0.4])
+def test_squared_bias_leaves_out_what_sampling_adds(true):
+    rng = np.random.default_rng(12)
+    S, replicas, P, sd = 200, 50, 30, 1.5
+    sample = sd * rng.normal(size=(S, replicas, P))
+    sample[..., 0] += true
+    bias = np.linalg.norm(sample.mean(1), axis=-1)
+    noise = np.sqrt(sample.var(1, ddof=1).sum(-1) / replicas)
+    low, high = analysis.squared_bias(bias, noise).interval(0.99)
+    assert low < true**2 < high
+    assert high - low < 0.2
+    assert np.mean(bias**2) > true**2 + 1  # which alone would have looked like a bias
