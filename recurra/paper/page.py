@@ -121,7 +121,9 @@ def estimate(claim: Mapping[str, Any]) -> str:
     if not isinstance(number, int | float):
         return ""
     shown = f"{number:.3g}" + (f" ± {uncertainty:.2g}" if isinstance(uncertainty, int | float) else "")
-    return shown.replace("-", "−")
+    raised = str.maketrans("0123456789-", "⁰¹²³⁴⁵⁶⁷⁸⁹⁻")
+    power = lambda found: "×10" + str(int(found[1])).translate(raised)
+    return re.sub(r"e([+-]\d+)", power, shown).replace("-", "−")
 
 
 def _profile_name(settings: Mapping[str, Any]) -> str:
@@ -132,12 +134,13 @@ def _profile_name(settings: Mapping[str, Any]) -> str:
 def _lines(settings: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     """Each setting and its value in words."""
     for key, value in plain(settings).items():
-        words = (
-            ", ".join(f"{_spaced(k)} {_words(v)}" for k, v in value.items())
-            if isinstance(value, dict)
-            else _words(value)
-        )
-        yield _spaced(key), words
+        if isinstance(value, dict):
+            yield _spaced(key), ", ".join(f"{_spaced(name)} {_words(entry)}" for name, entry in value.items())
+        elif key == "seconds" and isinstance(value, int | float):
+            hours, minutes = divmod(round(value / 60), 60)
+            yield "time taken", f"{hours} h {minutes} min" if hours else f"{minutes} min"
+        else:
+            yield _spaced(key), _words(value)
 
 
 def _words(value: Any) -> str:

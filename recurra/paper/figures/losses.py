@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from matplotlib.axes import Axes
+from matplotlib.patheffects import withStroke
 from matplotlib.ticker import LogLocator, MaxNLocator, NullLocator
 
 from recurra import analysis, plots
@@ -45,7 +46,7 @@ def curve(arrays: Mapping[str, np.ndarray]) -> Curve:
 
 def draw_curve(axes: Axes, line: Curve, look: Mapping[str, Any]) -> None:
     """The mean with its band."""
-    options = plots.options(color=look["color"], alpha=0.16, linewidth=0, zorder=2)
+    options = plots.options(color=look["color"], alpha=0.1, linewidth=0, zorder=2)
     axes.fill_between(line.step, line.mean - line.error, line.mean + line.error, **options)
     axes.plot(line.step, line.mean, **look)
 
@@ -67,7 +68,8 @@ def draw_benchmarks(axes: Axes, curves: list[Curve]) -> None:
 
         start, side = max(product(np.linspace(0.02, 0.66, 23), (1.0, -1.0)), key=room)
         look = plots.options(fontsize=6.8, color=plots.MUTED, va="bottom" if side > 0 else "top", zorder=5)
-        axes.text(start, value, f"{text}, {value:.2f}", transform=axes.get_yaxis_transform(), **look)
+        label = axes.text(start, value, f"{text}, {value:.2f}", transform=axes.get_yaxis_transform(), **look)
+        label.set_path_effects([withStroke(linewidth=2, foreground="white", alpha=0.8)])
 
 
 def fit_limits(axes: Axes, curves: list[Curve], benchmarks: bool = False, logarithmic: bool = False) -> None:
@@ -75,7 +77,7 @@ def fit_limits(axes: Axes, curves: list[Curve], benchmarks: bool = False, logari
     low, high = extent(curves)
     if logarithmic:
         axes.set_yscale("log")
-        axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+        axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 3, 5, 7) if high < 20 * low else (1, 2, 5)))
         axes.yaxis.set_minor_locator(NullLocator())
         axes.yaxis.set_major_formatter(lambda value, _: f"{value:g}")
         axes.set_ylim(low / (high / low) ** 0.05, high * (high / low) ** 0.05)
@@ -83,7 +85,7 @@ def fit_limits(axes: Axes, curves: list[Curve], benchmarks: bool = False, logari
     if benchmarks:
         high = max(high, *BENCHMARKS.values())
         below = max((value for value in BENCHMARKS.values() if value < low), default=low)
-        low = below if low - below < 2 * (high - low) else low
+        low = below if low - below < high - low else low
     margin = 0.05 * (high - low)
     axes.set_ylim(low - margin, high + margin)
 
@@ -124,7 +126,7 @@ def draw_losses(data: Data, task: str) -> Drawn | None:
         for found in curves.values()
         if any(c.seeds for c in found.values())
     ]
-    logarithmic = task == "mimic" and any(high > 10 * low > 0 for low, high in shown)
+    logarithmic = task == "mimic" and any(high > 3 * low > 0 for low, high in shown)
     with plots.style():
         figure = plots.sheet(10.4, 4.7)
         panels = figure.subplots(1, len(curves), squeeze=False)[0]
@@ -149,7 +151,8 @@ def _panel(axes: Axes, shown: dict[str, Curve], task: str, logarithmic: bool) ->
     for learner, line in shown.items():
         draw_curve(axes, line, plots.line_style(learner, len(line.step)))
     steps_axis(axes, int(max(line.step[-1] for line in lines)))
-    axes.set_ylabel("cross-entropy" if task == "add" else "half the summed squared error")
+    what = "cross-entropy" if task == "add" else "half the summed squared error"
+    axes.set_ylabel(what + (", logarithmic" if logarithmic else ""))
     top = axes.get_ylim()[1]
     ends = [
         Label(
