@@ -55,15 +55,15 @@ def disagreement(name: str, bare_alpha: float = ALPHA) -> float:
         keys = jax.random.split(jax.random.key(0), 4)
         weights = network.init(keys[0])
         state = learner.init(network.cell, weights.cell, keys[1], network.n_out)
-        noise = learner.noise(network.cell, keys[2], STEPS)
+        t, noise = jnp.arange(STEPS, dtype="int32"), learner.noise(network.cell, keys[2], STEPS)
         x, label, _ = recurra.Add().block(recurra.Add().init(keys[3], "float64"), keys[3], jnp.array(0), "float64")
 
         first = as_bare(name, weights, network.cell.init_state(), state)
-        expected, losses = by_library(network, learner, weights, state, (jnp.arange(STEPS), x, label, noise))
+        expected, losses = by_library(network, learner, weights, state, (t, x, label, noise))
         last = as_bare(name, *expected)
         bare_noise = NOISES[name](noise) if name in NOISES else None
         step = lambda carry, inputs: take_step(ALGORITHMS[name], bare_alpha, carry, inputs)
-        carry, bare_losses = jax.lax.scan(step, first, (jnp.arange(STEPS), x, label, bare_noise))
+        carry, bare_losses = jax.lax.scan(step, first, (t, x, label, bare_noise))
 
         moved = jax.tree.map(lambda new, old, there: _relative(new - there, new - old), last, first, carry)
         return float(max(*jax.tree.leaves(moved), _relative(losses - bare_losses, losses)))

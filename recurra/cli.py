@@ -5,6 +5,7 @@ import json
 import os
 import signal
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any, cast, get_args
 
@@ -166,3 +167,34 @@ def train_command(
     if out is not None:
         check_writable(out, force)
     raise typer.Exit(run(settings, build(settings), out, as_json))
+
+
+@app.command("reproduce")
+def reproduce_paper(
+    targets: Annotated[list[str] | None, typer.Argument(help="Names of figures or tables; none means all.")] = None,
+    profile: Annotated[str, typer.Option(help="Scale: quick (minutes) or paper (the paper's own).")] = "quick",
+    out: Annotated[Path, typer.Option(help="Folder for the page, the data and the kept runs.")] = Path("reproduction"),
+    seeds: Annotated[int | None, typer.Option(help="Seeds of the loss curves, in place of the profile's.")] = None,
+    steps: Annotated[int | None, typer.Option(help="Steps of the loss curves, in place of the profile's.")] = None,
+) -> None:
+    """Reproduce the paper: figures, table and a ledger of its claims. What is kept in the folder is not run again."""
+    from recurra.paper.commands import reproduce_command
+
+    _write_page(lambda: reproduce_command(targets or [], profile, out, seeds, steps))
+
+
+@app.command("report")
+def report(out: Annotated[Path, typer.Argument(help="Folder of an earlier `recurra reproduce`.")]) -> None:
+    """Rebuild the page from the runs that are kept."""
+    from recurra.paper.commands import report_command
+
+    _write_page(lambda: report_command(out))
+
+
+def _write_page(make: Callable[[], Path]) -> None:
+    from recurra.paper.store import StoreError
+
+    try:
+        print(f"\nThe page is {make()}.")
+    except StoreError as error:
+        raise SettingsError(str(error)) from None

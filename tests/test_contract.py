@@ -1,6 +1,7 @@
 """What every learner must do, with every cell it serves: one suite over the registry."""
 
 import dataclasses
+import itertools
 
 import equinox as eqx
 import jax
@@ -76,20 +77,49 @@ def loop_of(name, cell, optimizer=0.01, recorders=None, **fields):
 
 
 @each_pair
-def test_vmap_over_seeds_is_a_loop_over_seeds(name, cell):
-    loop = loop_of(name, cell)
-    keys = jax.random.split(jax.random.key(0), 3)
-    start, stop = jnp.array(0, "int32"), jnp.array(20, "int32")
+def test_seeds_and_chunks_change_nothing_and_nothing_compiles_twice(name, cell):
+    """A vmap over seeds is a loop over seeds; a cut run has the same bits; no cut, key or rate compiles anew."""
+    traced = []
 
-    def run(key):
-        carry, keys = loop.init(key)
-        carry, (losses, _) = loop.advance(carry, keys, start, stop, 20)
-        return losses, carry.weights
+    def counting(moment):
+        traced.append(1)
+        return moment.loss
 
-    together = jax.jit(jax.vmap(run))(keys)
-    one = jax.jit(run)
-    for i, key in enumerate(keys):
-        assert distance(jax.tree.map(lambda leaf, i=i: leaf[i], together), one(key)) < 1e-9
+    loop = loop_of(name, cell, recorders={"loss": counting})
+    keys = jax.random.split(jax.random.key(0), 2)
+    starts = jax.jit(jax.vmap(loop.init))(keys)
+
+    @jax.jit
+    def together(rate, carry, keys, start, stop):
+        held = eqx.tree_at(lambda loop: loop.optimizer, loop, rate)
+        return jax.vmap(lambda carry, keys: held.advance(carry, keys, start, stop, 300))(carry, keys)
+
+    def run(edges, rate=0.01, starts=starts):
+        carry, keys = starts
+        losses = []
+        for start, stop in itertools.pairwise(edges):
+            bounds = jnp.array(start, "int32"), jnp.array(stop, "int32")
+            carry, (loss, _) = together(jnp.array(rate), carry, keys, *bounds)
+            losses.append(loss[:, : stop - start])
+        return jnp.concatenate(losses, axis=1), carry
+
+    whole = run([0, 300])
+    once = len(traced)
+    cut = run([0, 7, 128, 129, 290, 300])
+    assert all(map(np.array_equal, jax.tree.leaves(_plain(whole)), jax.tree.leaves(_plain(cut))))
+    other = jax.jit(jax.vmap(loop.init))(jax.random.split(jax.random.key(9), 2))
+    assert not np.array_equal(run([0, 290], 0.02, other)[0], whole[0][:, :290])
+    assert len(traced) == once
+
+    alone, _ = jax.jit(
+        lambda carry, keys: loop.advance(carry, keys, jnp.array(0, "int32"), jnp.array(20, "int32"), 20)[1]
+    )(*jax.tree.map(lambda leaf: leaf[1], starts))
+    assert distance(alone, whole[0][1, :20]) < 1e-9
+
+
+def _plain(tree):
+    is_key = lambda leaf: jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key)
+    return jax.tree.map(lambda leaf: jax.random.key_data(leaf) if is_key(leaf) else leaf, tree)
 
 
 NUMBERS = [
@@ -115,38 +145,6 @@ def test_vmap_over_hyperparameters(name, field):
         assert distance(jax.tree.map(lambda leaf, i=i: leaf[i], together), jax.jit(run)(value)) < 1e-9
     first, second = (jax.tree.map(lambda leaf, i=i: leaf[i], together.cell) for i in (0, 1))
     assert distance(first, second) > 0
-
-
-@each_pair
-def test_bits_do_not_depend_on_chunks_and_nothing_compiles_twice(name, cell):
-    traced = []
-
-    def counting(moment):
-        traced.append(1)
-        return moment.loss
-
-    run = lambda steps, chunk, key=0, rate=0.01: rc.train(
-        rc.Network(CELLS[cell](2, 4), 2),
-        rc.LEARNERS[name](),
-        rc.Add(1, 2),
-        steps=steps,
-        seeds=2,
-        key=key,
-        optimizer=rate,
-        chunk=chunk,
-        window=50,
-        record={"loss": counting},
-        progress=False,
-    )
-    whole = run(300, 300)
-    once = len(traced)
-    again = run(290, 300, key=1, rate=0.02)
-    assert len(traced) == once  # other steps, key and learning rate
-    cut = run(300, 7)
-    assert np.array_equal(whole.loss, cut.loss)
-    assert np.array_equal(whole.records["loss"], cut.records["loss"])
-    assert all(map(np.array_equal, jax.tree.leaves(whole.weights), jax.tree.leaves(cut.weights)))
-    assert not np.array_equal(whole.loss[:, :5], again.loss[:, :5])
 
 
 # DNI learns its own predictor; at the paper's default rate that takes longer than this test lasts, and the paper raises

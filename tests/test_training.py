@@ -305,3 +305,9 @@ def test_a_checkpoint_of_other_settings_or_a_broken_one_is_refused(tmp_path):
     file.write_bytes(file.read_bytes()[:100])
     with pytest.raises(ValueError, match="cannot be read"):
         train(rc.UORO(), steps=2_000_000_000, checkpoint=file)
+
+
+def test_chunks_do_not_change_a_bit_of_a_result():
+    whole, cut = (train(rc.UORO(), steps=300, window=50, chunk=chunk) for chunk in (300, 7))
+    assert np.array_equal(whole.loss, cut.loss)
+    assert all(map(np.array_equal, jax.tree.leaves(whole.weights), jax.tree.leaves(cut.weights)))

@@ -1,0 +1,90 @@
+"""`recurra reproduce` and `recurra report`: run, keep, draw, judge, and write the page."""
+
+import dataclasses
+import json
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from recurra.paper.claims import ledger
+from recurra.paper.experiments import Arrays
+from recurra.paper.figures import FIGURES
+from recurra.paper.page import build
+from recurra.paper.profiles import PROFILES, Profile
+from recurra.paper.reproduce import Report, collect, reproduce, settings_of
+from recurra.paper.store import MARK, Store, StoreError
+
+#: seconds between plain lines of progress
+LOG_EVERY = 10.0
+
+
+def reproduce_command(
+    targets: Sequence[str], profile_name: str, out: Path, seeds: int | None, steps: int | None
+) -> Path:
+    """Run what the targets need and write the page; the path of the page."""
+    profile = _profile(profile_name, seeds, steps)
+    unknown = [target for target in targets if target not in FIGURES]
+    if unknown:
+        raise StoreError(f"There is no target {', '.join(unknown)}. The targets are: {', '.join(FIGURES)}.")
+    needed = [prefix for target in targets for prefix in FIGURES[target].needs(profile)] if targets else None
+    store, started = Store(out), time.time()
+    _remember(store, profile)
+    # A drawing needs no experiment, and an empty list of prefixes must not mean all of them.
+    data = reproduce(store, profile, needed, progress()) if needed is None or needed else {}
+    del data
+    return _page(store, profile, started)
+
+
+def report_command(out: Path) -> Path:
+    """Rebuild the page from what is kept."""
+    store = Store(out, create=False)
+    kept = json.loads((out / MARK).read_text()).get("profile")
+    if kept is None:
+        raise StoreError(f"{out} holds no kept runs yet: make some with `recurra reproduce --out {out}`.")
+    tuples: dict[str, Any] = {name: tuple(value) if isinstance(value, list) else value for name, value in kept.items()}
+    return _page(store, Profile(**tuples), None)
+
+
+def progress() -> Report:
+    """How far the whole and the present run are, and the time left: one line that is rewritten, or now and then one."""
+    started, last, live = time.perf_counter(), 0.0, sys.stderr.isatty()
+
+    def report(name: str, whole: float, part: float) -> None:
+        nonlocal last
+        now = time.perf_counter()
+        if now - last < (0.2 if live else LOG_EVERY) and whole < 1:
+            return
+        last = now
+        left = int((now - started) * (1 - whole) / whole) if whole > 0.005 else None
+        clock = f"{left // 3600}:{left // 60 % 60:02d}:{left % 60:02d} left" if left is not None else ""
+        line = f"{whole:4.0%} of the whole, {name} {part:4.0%}  {clock}"
+        print(f"\r\x1b[K{line}" if live else line, end="" if live else "\n", file=sys.stderr, flush=True)
+
+    return report
+
+
+def _page(store: Store, profile: Profile, started: float | None) -> Path:
+    data: dict[str, Arrays] = collect(store, profile)
+    rows = ledger(data, profile)
+    return build(store.directory, data, rows, settings_of(profile, started))
+
+
+def _profile(name: str, seeds: int | None, steps: int | None) -> Profile:
+    if name not in PROFILES:
+        raise StoreError(f"There is no profile {name!r}. The profiles are: {', '.join(PROFILES)}.")
+    changes = {key: value for key, value in (("seeds", seeds), ("steps", steps)) if value is not None}
+    for key, value in changes.items():
+        if value < 2:
+            raise StoreError(f"`{key}` must be at least 2, and is {value}: an uncertainty needs more than one.")
+    return dataclasses.replace(PROFILES[name], **changes)
+
+
+def _remember(store: Store, profile: Profile) -> None:
+    """The profile of the latest call, for `recurra report`."""
+    mark = store.directory / MARK
+    about: dict[str, Any] = {**json.loads(mark.read_text()), "profile": dataclasses.asdict(profile)}
+    partial = mark.with_name(f".{MARK}.partial")
+    partial.write_text(json.dumps(about))
+    partial.replace(mark)

@@ -1,0 +1,119 @@
+"""`recurra reproduce`, as its user meets it: from an empty folder, again, killed half-way, and with bad input."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pytest
+
+from recurra.paper.experiments import experiments
+from recurra.paper.experiments.gradients import LEARNERS, Tally
+from recurra.paper.experiments.lattice import HORIZON, STEPS, Lattice
+from recurra.paper.profiles import TINY
+from recurra.paper.store import Store, StoreError
+
+COMMAND = [sys.executable, "-c", "from recurra.cli import main; main()"]
+TARGETS = ["triangles", "rflo_results"]
+
+
+def recurra(*arguments, cwd, **kwargs):
+    return subprocess.run([*COMMAND, *arguments], cwd=cwd, capture_output=True, text=True, timeout=400, **kwargs)
+
+
+def test_a_killed_run_goes_on_and_ends_with_the_same_ledger(tmp_path):
+    """Killed (SIGKILL) at several moments and taken up again, against an undisturbed run; then the page once more."""
+    arguments = ["reproduce", *TARGETS, "--profile", "tiny"]
+    whole = recurra(*arguments, "--out", "whole", cwd=tmp_path)
+    assert whole.returncode == 0, whole.stderr
+    for wait in (4.0, 9.0, 15.0):
+        process = subprocess.Popen([*COMMAND, *arguments, "--out", "killed"], cwd=tmp_path, stderr=subprocess.DEVNULL)
+        time.sleep(wait)
+        os.kill(process.pid, signal.SIGKILL)
+        process.wait()
+    done = recurra(*arguments, "--out", "killed", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    ledgers = [(tmp_path / folder / "claims.json").read_text() for folder in ("whole", "killed")]
+    assert ledgers[0] == ledgers[1]
+    for name in TARGETS:
+        assert (tmp_path / "whole" / "figures" / f"{name}.svg").stat().st_size > 1000
+        assert (tmp_path / "whole" / "data" / f"{name}.csv").exists()
+    page = (tmp_path / "whole" / "index.html").read_text()
+    assert "holds" in page
+
+    files = {path.name: path.stat().st_mtime for path in (tmp_path / "whole" / "runs").iterdir()}
+    again = recurra("report", "whole", cwd=tmp_path)
+    assert again.returncode == 0, again.stderr
+    assert files == {path.name: path.stat().st_mtime for path in (tmp_path / "whole" / "runs").iterdir()}
+    assert json.loads((tmp_path / "whole" / "claims.json").read_text()) == json.loads(ledgers[0])
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["reproduce", "fig1"], "There is no target fig1. The targets are: table1"),
+        (["reproduce", "--profile", "huge"], "The profiles are: quick, paper"),
+        (["reproduce", "--out", "mine"], "did not make"),
+        (["reproduce", "--seeds", "1"], "`seeds` must be at least 2"),
+        (["report", "nothing"], "holds no kept runs"),
+    ],
+)
+def test_bad_input_is_one_line(tmp_path, arguments, message):
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "letter.txt").write_text("keep me")
+    done = recurra(*arguments, cwd=tmp_path)
+    assert done.returncode == 2
+    assert message in done.stderr
+    assert "Traceback" not in done.stderr
+    assert (tmp_path / "mine" / "letter.txt").read_text() == "keep me"
+
+
+def test_a_damaged_run_is_named_and_a_changed_setting_is_another_run(tmp_path):
+    store = Store(tmp_path / "runs")
+    first, second = experiments(TINY)[:2]
+    store.put(first, {"x": np.arange(3)})
+    np.testing.assert_array_equal(store.get(first)["x"], [0, 1, 2])
+    assert store.get(second) is None
+    (kept,) = (tmp_path / "runs" / "runs").glob("*.npz")
+    kept.write_bytes(kept.read_bytes()[:50])
+    with pytest.raises(StoreError, match=kept.name):
+        store.get(first)
+
+
+def test_names_are_unique():
+    names = [experiment.name for experiment in experiments(TINY)]
+    assert len(set(names)) == len(names)
+
+
+@pytest.mark.parametrize("learner", ["rtrl", "f-bptt", "e-bptt"])
+def test_lattice_is_what_the_rule_sums(learner, tmp_path):
+    """RTRL: all s up to t, at t. F-BPTT: s alone, t up to s + T. E-BPTT: the triangle of a segment."""
+    enters = Lattice(learner).run(tmp_path, lambda part: None)["enters"]
+    now, s, t = np.ogrid[:STEPS, :STEPS, :STEPS]
+    T = HORIZON
+    expected = {
+        "rtrl": (s <= t) & (t == now),
+        "f-bptt": (s == now - T) & (s <= t) & (t <= now),
+        "e-bptt": ((now + 1) % T == 0) & (now - T < s) & (s <= t) & (t <= now),
+    }[learner]
+    np.testing.assert_array_equal(enters, np.broadcast_to(expected, enters.shape))
+
+
+def test_windows_are_summed_over_chunks():
+    """Cosines of windowed sums against brute force, however the steps arrive; RTRL is the first learner."""
+    rng = np.random.default_rng(0)
+    gradients = rng.normal(size=(2, 100, len(LEARNERS), 5)).astype(np.float32)
+    tally = Tally(2, 100)
+    for part in np.split(gradients, [7, 8, 50], axis=1):
+        tally.add(part)
+    arrays = tally.arrays()
+    for q, w in enumerate(arrays["windows"]):
+        whole = 100 // w
+        sums = gradients[:, : whole * w].reshape(2, whole, w, len(LEARNERS), 5).sum(axis=2)
+        norm = np.linalg.norm(sums, axis=-1)
+        cos = (sums * sums[:, :, :1]).sum(-1) / norm / norm[:, :, :1]
+        np.testing.assert_allclose(arrays["window_cosine"][..., q], cos.mean(axis=1), atol=1e-5)
+    assert arrays["histogram"].sum(-1).min() == 200
