@@ -152,9 +152,9 @@ def test_vmap_over_hyperparameters(name, field):
 FASTER = {"dni": {"learning_rate": 0.05}, "dni-b": {"learning_rate": 0.05, "jacobian_rate": 0.01}}
 MAY_TIE = {"rflo", "kernl"}
 RUNS = {
-    "rnn": (lambda: rc.RNN(2, 16, dtype="float32"), rc.Add(2, 4), 1e-3, 20_000),
-    "gru": (lambda: rc.GRU(2, 16, dtype="float32"), rc.Add(1, 3), 3e-3, 20_000),
-    "lstm": (lambda: rc.LSTM(2, 16, dtype="float32"), rc.Add(1, 3), 3e-3, 30_000),
+    "rnn": (lambda: rc.RNN(2, 16, dtype="float32"), rc.Add(2, 4), 2e-3, 8_000),
+    "gru": (lambda: rc.GRU(2, 16, dtype="float32"), rc.Add(1, 3), 6e-3, 8_000),
+    "lstm": (lambda: rc.LSTM(2, 16, dtype="float32"), rc.Add(1, 3), 6e-3, 12_000),
 }
 _baseline = {}
 

@@ -29,7 +29,7 @@ def test_a_killed_run_goes_on_and_ends_with_the_same_ledger(tmp_path):
     arguments = ["reproduce", *TARGETS, "--profile", "tiny"]
     whole = recurra(*arguments, "--out", "whole", cwd=tmp_path)
     assert whole.returncode == 0, whole.stderr
-    for wait in (4.0, 9.0, 15.0):
+    for wait in (5.0, 12.0):
         process = subprocess.Popen([*COMMAND, *arguments, "--out", "killed"], cwd=tmp_path, stderr=subprocess.DEVNULL)
         time.sleep(wait)
         os.kill(process.pid, signal.SIGKILL)

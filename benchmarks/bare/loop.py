@@ -44,7 +44,7 @@ class Step(NamedTuple):
 
 
 class Algorithm(NamedTuple):
-    """`start(key, W)` is the first state, `noise(key)` a block of random numbers, `learn` gives the next W and state."""
+    """`start(key, W)` is the first state, `noise(key)` a block of random numbers, `learn` a step."""
 
     start: Callable[[jax.Array, jax.Array], Any]
     noise: Callable[[jax.Array], Any]
