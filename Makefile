@@ -4,7 +4,7 @@ PYTHON ?= python3
 VENV := .venv
 STAMP := $(VENV)/.installed
 
-.PHONY: test lint types check clean
+.PHONY: test lint types check report clean
 
 test: lint types check
 
@@ -22,6 +22,11 @@ types: $(STAMP)
 
 check: $(STAMP)
 	$(VENV)/bin/python -m pytest -n auto --dist worksteal
+
+# The paper, reproduced at a small scale: one page in reproduction/index.html. PROFILE=paper is the paper's own scale.
+PROFILE ?= quick
+report: $(STAMP)
+	$(VENV)/bin/recurra reproduce --profile $(PROFILE) --out reproduction
 
 clean:
 	rm -rf $(VENV) .pytest_cache .ruff_cache dist build
