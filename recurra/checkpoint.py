@@ -31,7 +31,7 @@ class Checkpoint:
         if self._path is None or not self._path.exists():
             return 0
         try:
-            with np.load(self._path, allow_pickle=False) as kept:
+            with self._path.open("rb") as file, np.load(file, allow_pickle=False) as kept:
                 arrays = dict(kept)
         except (OSError, ValueError, zipfile.BadZipFile) as error:
             raise ValueError(f"The checkpoint {self._path} cannot be read: delete it to start over.") from error

@@ -47,7 +47,7 @@ class Store:
         if not path.exists():
             return None
         try:
-            with np.load(path, allow_pickle=False) as kept:
+            with path.open("rb") as file, np.load(file, allow_pickle=False) as kept:
                 arrays = {name: kept[name] for name in kept.files}
             settings = json.loads(str(arrays.pop("settings")))
         except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile):
