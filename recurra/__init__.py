@@ -1,5 +1,6 @@
 """Online learning for recurrent networks: every algorithm behind one small interface."""
 
+import os
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:  # what tools and readers see; at run time each name is imported on first use, see `_HOMES`
@@ -38,6 +39,13 @@ if TYPE_CHECKING:  # what tools and readers see; at run time each name is import
     from recurra.training import train as train
 
 __version__ = "0.1.0"
+
+# A step of a small network takes less time than starting the dozens of kernels it is cut into. Up to this many bytes
+# touched a step, JAX's compiler for CPUs makes one kernel of a whole training loop instead, and runs it up to three
+# times as fast. JAX reads it when it first computes; what a user has set there stays.
+if "xla_backend_extra_options" not in (_flags := os.environ.get("XLA_FLAGS", "")):
+    _limit = f"--xla_backend_extra_options=xla_cpu_small_while_loop_byte_threshold={2**24}"
+    os.environ["XLA_FLAGS"] = f"{_flags} {_limit}".strip()
 
 #: The module each public name comes from. JAX takes a second to import, and the command line must answer `--help`
 #: without it, so nothing is imported before it is asked for.

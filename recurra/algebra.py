@@ -49,8 +49,8 @@ def outer(u: Float[Array, " n"], v: Float[Array, " m"]) -> Float[Array, "n m"]:
     return u[:, None] * v[None, :]
 
 
-def mul(d: Float[Array, " n"] | None, B: Float[Array, "n *m"] | None) -> Float[Array, "n *m"] | None:
-    """diag(d) B, for a vector or a matrix B."""
+def mul(d: Float[Array, " #n"] | None, B: Float[Array, "#n *m"] | None) -> Float[Array, "_ *m"] | None:
+    """diag(d) B, for a vector or a matrix B; d may be one number for all units."""
     if d is None or B is None:
         return None
     return d[:, None] * B if B.ndim == 2 else d * B
@@ -74,7 +74,17 @@ def inner(x: PyTree[Array | None], y: PyTree[Array | None]) -> Float[Array, ""]:
     """Σ x y over all leaves; a leaf that is None on either side counts as zero."""
     is_none = lambda leaf: leaf is None
     pairs = zip(jax.tree.leaves(x, is_leaf=is_none), jax.tree.leaves(y, is_leaf=is_none), strict=True)
-    return total(*(None if u is None or v is None else jnp.sum(u * v) for u, v in pairs))
+    return total(*(None if u is None or v is None else _sum(u * v) for u, v in pairs))
+
+
+def _sum(array: Float[Array, "..."]) -> Float[Array, ""]:
+    """Σ over all entries; a matrix over its rows first, which adds them side by side.
+
+    No compiler may reorder a sum: one over everything adds number after number. The barrier keeps the two sums apart.
+    """
+    if array.ndim < 2 or _INSIDE_KERNEL.get():
+        return jnp.sum(array)
+    return jnp.sum(jax.lax.optimization_barrier(jnp.sum(array, axis=0)))
 
 
 def norm(x: PyTree[Array]) -> Float[Array, ""]:
@@ -95,7 +105,8 @@ def combine(p: Float[Array, ""] | float, x: PyTree[Array], q: Float[Array, ""] |
 def balance(grown: PyTree[Array], shrunk: PyTree[Array]) -> Float[Array, ""]:
     """ρ with ρ² = ‖grown‖ / ‖shrunk‖: it makes ρ · shrunk and grown / ρ equally long.
 
-    Where either is zero their product is zero whatever ρ is, and 1 keeps the estimate finite and unbiased.
+    Where either is zero their product is zero whatever ρ is, and 1 keeps the estimate finite and unbiased. A norm may
+    stand for what it is the norm of.
     """
     numerator, denominator = norm(grown), norm(shrunk)
     both = (numerator > 0) & (denominator > 0)

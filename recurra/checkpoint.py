@@ -8,15 +8,29 @@ import json
 import os
 import time
 import zipfile
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 
 from recurra.fleet import Fleet
-from recurra.recording import Losses
 
 #: seconds between two checkpoints
 EVERY = 20.0
+
+
+@runtime_checkable
+class Tally(Protocol):
+    """What a run has gathered so far, on the host."""
+
+    def state(self) -> dict[str, np.ndarray]:
+        """All of it as plain arrays."""
+        ...
+
+    def restore(self, state: Mapping[str, np.ndarray]) -> None:
+        """Take up what `state` returned."""
+        ...
 
 
 class Checkpoint:
@@ -26,7 +40,7 @@ class Checkpoint:
         self._path, self._identity = path, json.dumps(identity, sort_keys=True)
         self._last = time.monotonic()
 
-    def load(self, fleet: Fleet, losses: Losses) -> int:
+    def load(self, fleet: Fleet, tally: Tally) -> int:
         """Take the run up from the file, if it is there; the number of steps already done."""
         if self._path is None or not self._path.exists():
             return 0
@@ -40,16 +54,17 @@ class Checkpoint:
                 f"The checkpoint {self._path} belongs to a run with other settings: delete it, or name another file."
             )
         done = int(arrays.pop("done"))
-        losses.restore({name: arrays.pop(name) for name in losses.state()})
-        fleet.restore([arrays[f"leaf{i}"] for i in range(len(arrays))])
+        leaves = sum(name.startswith("leaf") for name in arrays)
+        fleet.restore([arrays.pop(f"leaf{i}") for i in range(leaves)])
+        tally.restore(arrays)
         return done
 
-    def keep(self, fleet: Fleet, losses: Losses, done: int, now: bool = False) -> None:
+    def keep(self, fleet: Fleet, tally: Tally, done: int, now: bool = False) -> None:
         """Write the file if it is time to, or `now`."""
         if self._path is None or not (now or time.monotonic() - self._last > EVERY):
             return
         arrays = {f"leaf{i}": leaf for i, leaf in enumerate(fleet.snapshot())}
-        arrays |= {"identity": np.array(self._identity), "done": np.array(done), **losses.state()}
+        arrays |= {"identity": np.array(self._identity), "done": np.array(done), **tally.state()}
         save_arrays(self._path, arrays)
         self._last = time.monotonic()
 

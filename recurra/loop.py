@@ -15,9 +15,9 @@ import optax
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray, PyTree
 
 from recurra.cells.base import State, Weights
-from recurra.learners.base import Learner
+from recurra.learners.base import Intermittent, Learner, Tick
 from recurra.network import Network, NetworkWeights
-from recurra.tasks.base import Task
+from recurra.tasks.base import BLOCK, Task
 
 Optimizer = optax.GradientTransformation | Float[Array, ""] | float
 
@@ -102,35 +102,33 @@ class Loop(eqx.Module):
         self, carry: Carry, keys: Keys, start: Int[Array, ""], stop: Int[Array, ""], capacity: int
     ) -> tuple[Carry, PyTree[Array]]:
         """Steps start..stop-1, at most `capacity` of them, with each step's (loss, records)."""
-        length = self.task.block_length
         shapes = jax.eval_shape(lambda: self._step(carry, self._first_of_block(carry, keys), jnp.zeros((), "int32"))[1])
         records = jax.tree.map(lambda leaf: jnp.zeros((capacity, *leaf.shape), leaf.dtype), shapes)
 
         def block(number: Array, running: tuple[Carry, PyTree]) -> tuple[Carry, PyTree]:
             carry, records = running
             inputs, task = self._draw(carry, keys, number)
+            before = number * BLOCK
 
             def step(i: Array, running: tuple[Carry, PyTree]) -> tuple[Carry, PyTree]:
                 carry, records = running
-                t = number * length + i
+                t = before + i
                 carry, record = self._step(carry, jax.tree.map(lambda rows: rows[i], inputs), t)
                 return carry, jax.tree.map(lambda rows, row: rows.at[t - start].set(row), records, record)
 
-            first = jnp.maximum(start - number * length, 0)
-            last = jnp.minimum(stop - number * length, length)
+            first, last = jnp.maximum(start - before, 0), jnp.minimum(stop - before, BLOCK)
             carry, records = jax.lax.fori_loop(first, last, step, (carry, records))
             # A block left half-way is drawn again from its beginning when the run goes on.
-            done = lambda new, old: jnp.where(last == length, new, old)
+            done = lambda new, old: jnp.where(last == BLOCK, new, old)
             return carry._replace(task=jax.tree.map(done, task, carry.task)), records
 
-        return jax.lax.fori_loop(start // length, (stop + length - 1) // length, block, (carry, records))
+        return jax.lax.fori_loop(start // BLOCK, (stop + BLOCK - 1) // BLOCK, block, (carry, records))
 
     def _draw(self, carry: Carry, keys: Keys, number: Int[Array, ""]) -> tuple[PyTree[Array], Any]:
-        cell, length = self.network.cell, self.task.block_length
-        fold = jax.random.fold_in
+        cell, fold = self.network.cell, jax.random.fold_in
         x, label, task = self.task.block(carry.task, fold(keys.stream, number), number, cell.dtype)
         noise = {
-            name: learner.noise(cell, fold(fold(keys.noise, i), number), length)
+            name: learner.noise(cell, fold(fold(keys.noise, i), number), BLOCK)
             for i, (name, learner) in enumerate(self.learners.items())
         }
         return (x, label, noise), task
@@ -148,14 +146,7 @@ class Loop(eqx.Module):
             gradients[name], states[name] = learner.step(tick, carry.learners[name], noise[name])
 
         cell_state, readout_state = carry.optimizers
-        update = lambda w, s: _apply(self.optimizer, gradients[APPLIED], s, w)
-        emits = self.learners[APPLIED].emits(t)
-        if emits is True:
-            cell, cell_state = update(weights.cell, cell_state)
-        elif emits is False:
-            cell = weights.cell
-        else:  # a momentum must not decay where nothing was emitted
-            cell, cell_state = jax.lax.cond(emits, update, lambda w, s: (w, s), weights.cell, cell_state)
+        cell, cell_state = self._descend(tick, gradients[APPLIED], states[APPLIED], cell_state)
         readout, readout_state = _apply(self.optimizer, readout_gradient, readout_state, weights.readout)
 
         emitted = {name: jnp.asarray(learner.emits(t)) for name, learner in self.learners.items()}
@@ -170,6 +161,21 @@ class Loop(eqx.Module):
             carry.task,
             late,
         ), (loss, records)
+
+    def _descend(self, tick: Tick, gradient: Weights, learned: PyTree, state: PyTree) -> tuple[Weights, PyTree]:
+        """The recurrent weights and their optimizer's state, moved if the learner emitted."""
+        learner, weights = self.learners[APPLIED], tick.weights
+        emits = learner.emits(tick.t)
+        compute = lambda: gradient
+        if emits is False:
+            return weights, state
+        if isinstance(learner, Intermittent):  # computed there and then, and no zeros are made between
+            compute = lambda: learner.gradient(tick, learned)
+        elif emits is True or not isinstance(self.optimizer, optax.GradientTransformation):
+            return _apply(self.optimizer, gradient, state, weights)  # plain descent along zeros goes nowhere
+        # A momentum must not decay where nothing was emitted.
+        move = lambda: _apply(self.optimizer, compute(), state, weights)
+        return jax.lax.cond(emits, move, lambda: (weights, state))
 
     def _delay_lines(self, state: State, weights: Weights) -> Moment | None:
         """Empty rings in the shape of a moment, each as long as what it holds must wait for the latest gradient."""

@@ -12,7 +12,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import optax
-from jaxtyping import PRNGKeyArray, PyTree
+from jaxtyping import PRNGKeyArray
 
 from recurra import checks
 from recurra.checkpoint import Checkpoint
@@ -24,7 +24,7 @@ from recurra.progress import progress as show_progress
 from recurra.recording import Losses, Records
 from recurra.result import Result
 from recurra.tasks.arrays import Arrays
-from recurra.tasks.base import Task
+from recurra.tasks.base import BLOCK, Task
 
 #: the paper's learning rate, the fastest at which all of its algorithms settle
 LEARNING_RATE = 1e-4
@@ -65,7 +65,7 @@ def train(
     _check(network, learner, task, steps, probes, record)
     window = _whole("window", max(steps // 100, 1) if window is None else window)
     loop = Loop(network, {APPLIED: learner, **probes}, task, _optimizer(optimizer), record)
-    loop = numbers_as_arrays(loop, network.cell.dtype)
+    loop = numbers_as_arrays(loop)
 
     losses, records = Losses(which, window), Records(loop.delay)
     kept = _checkpoint(checkpoint, loop, record, {"seeds": which, "window": window, "key": str(_key(key))})
@@ -74,7 +74,7 @@ def train(
         began = time.perf_counter()
         fleet = Fleet(loop, _key(key), which, _whole("chunk", chunk))
         compiled = time.perf_counter()
-        done, length = kept.load(fleet, losses), min(fleet.capacity, 2 * task.block_length)
+        done, length = kept.load(fleet, losses), min(fleet.capacity, 2 * BLOCK)
         report(done)
         while done < steps and not stop.is_set():
             until = min(done + length, steps)
@@ -189,9 +189,10 @@ def _optimizer(optimizer: Optimizer) -> Optimizer:
     raise TypeError(f"`optimizer` must be a learning rate or an Optax optimizer, and is {optimizer!r}.")
 
 
-def numbers_as_arrays(tree: PyTree, dtype: jnp.dtype) -> PyTree:
+def numbers_as_arrays(loop: Loop) -> Loop:
     """Hyperparameters become arguments of the compiled program, so that another value does not compile anew."""
-    return jax.tree.map(lambda leaf: jnp.asarray(leaf, dtype) if isinstance(leaf, float) else leaf, tree)
+    loop, dtype = eqx.tree_at(lambda loop: loop.task, loop, loop.task.traced()), loop.network.cell.dtype
+    return jax.tree.map(lambda leaf: jnp.asarray(leaf, dtype) if isinstance(leaf, float) else leaf, loop)
 
 
 @contextmanager

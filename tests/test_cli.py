@@ -42,7 +42,7 @@ def recurra_command(capsys, tmp_path, monkeypatch):
 
 def in_a_process(folder, *arguments):
     """The real program, outside the strict settings of this session: (status, standard output, standard error)."""
-    done = subprocess.run([*PROGRAM, *arguments], cwd=folder, capture_output=True, text=True, timeout=120)
+    done = subprocess.run([*PROGRAM, *arguments], cwd=folder, capture_output=True, text=True, timeout=600)
     return done.returncode, done.stdout, done.stderr
 
 
@@ -332,7 +332,7 @@ def test_ctrl_c_in_a_terminal(tmp_path):
         cwd=tmp_path, env=environment, stdout=subprocess.PIPE, stderr=follower,
     ) as process:  # fmt: skip
         os.close(follower)
-        deadline = threading.Timer(120, process.kill)
+        deadline = threading.Timer(600, process.kill)
         deadline.start()
         shown = _read_until(leader, b"steps/s")
         process.send_signal(signal.SIGINT)

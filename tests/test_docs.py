@@ -18,7 +18,7 @@ def code(page):
 
 
 def run(script, cwd):
-    return subprocess.run([sys.executable, "-c", script], cwd=cwd, capture_output=True, text=True, timeout=300)
+    return subprocess.run([sys.executable, "-c", script], cwd=cwd, capture_output=True, text=True, timeout=900)
 
 
 def test_the_readme_s_example_prints_three_losses_that_fall(tmp_path):

@@ -34,7 +34,7 @@ LEDGER = [
     claim("third", "does not hold", number=float("nan"), uncertainty=np.float64(0.1)),
     claim("fourth", "holds", number=np.float32(-2e6), uncertainty=None, text="<script>alert(1)</script>"),
 ]
-SETTINGS = {"profile": {"name": "quick", "seeds": 5}, "versions": {"jax": "1.0"}, "machine": "one", "seconds": 4321}
+SETTINGS = {"profile": {"name": "quick", "seeds": 5}, "versions": {"jax": "1.0"}, "machine": "one"}
 
 
 class Page(HTMLParser):

@@ -9,6 +9,7 @@ from jax.flatten_util import ravel_pytree
 from jaxtyping import Array, Float, PRNGKeyArray, PyTree
 
 from recurra import checks
+from recurra.algebra import norm
 from recurra.cells.base import Cell, Credit, State, Tangent, Weights
 
 
@@ -68,6 +69,13 @@ class GeneralCell(Cell):
     def deposit(self, weights: Weights, trace: Any, c: Credit) -> Weights:
         a, x = trace
         return jax.vjp(lambda w: self._step(w, a, x), weights)[1](self._dense(c))[0]
+
+    def deposit_norm(self, weights: Weights, trace: Any, c: Credit) -> Float[Array, ""]:
+        return norm(self.deposit(weights, trace, c))
+
+    def deposit_all(self, weights: Weights, traces: Any, c: PyTree[Array]) -> Weights:
+        each = jax.vmap(lambda trace, c: self.deposit(weights, trace, c))(traces, c)
+        return jax.tree.map(lambda leaf: leaf.sum(0), each)
 
     def init_influence(self, weights: Weights) -> Float[Array, "S P"]:
         return jnp.zeros((sum(self.widths), ravel_pytree(weights)[0].size), self.dtype)

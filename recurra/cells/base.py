@@ -63,6 +63,14 @@ class Cell(eqx.Module):
         """c Mbar."""
 
     @abc.abstractmethod
+    def deposit_norm(self, weights: Weights, trace: Any, c: Credit) -> Float[Array, ""]:
+        """‖c Mbar‖."""
+
+    @abc.abstractmethod
+    def deposit_all(self, weights: Weights, traces: Any, c: PyTree[Array]) -> Weights:
+        """Σ c Mbar over steps, the leading axis of traces and credit."""
+
+    @abc.abstractmethod
     def init_influence(self, weights: Weights) -> Float[Array, "S P"]:
         """M = 0 as one matrix, in the layout that `advance_influence` keeps."""
 

@@ -19,9 +19,9 @@ from typing import Any, ClassVar, NamedTuple
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float, PRNGKeyArray
+from jaxtyping import Array, Float, PRNGKeyArray, PyTree
 
-from recurra.algebra import add, matvec, mul, outer, total, vecmat
+from recurra.algebra import add, inner, matvec, mul, outer, total, vecmat
 from recurra.cells.base import Cell, Credit, State, Tangent
 from recurra.cells.initial import MatrixInit
 
@@ -35,7 +35,7 @@ class Sources(NamedTuple):
 
 
 Gates = tuple[Sources, ...]
-Blocks = tuple[tuple[Float[Array, " n"], ...], ...]
+Blocks = tuple[tuple[Float[Array, " _"], ...], ...]
 
 
 class Trace(NamedTuple):
@@ -63,6 +63,8 @@ class UnitwiseCell(Cell):
     states: ClassVar[int]
     #: for each gate, which sources it listens to, as (rec, inp, bias)
     listens: ClassVar[tuple[tuple[bool, bool, bool], ...]]
+    #: whether H is the same number for all units at all times, and kept as one
+    plain_leak: ClassVar[bool]
     #: for each gate, the bias it starts with
     first_bias: ClassVar[tuple[float, ...]]
 
@@ -95,15 +97,11 @@ class UnitwiseCell(Cell):
             total(*(None if w is None or u is None else matvec(w, u) for w, u in zip(gate, ahat, strict=True)))
             for gate in weights
         )
-        derivative = [
-            jax.jvp(lambda v, i=i: self.unit(*_replaced(a, z, i, v)), (variable,), (jnp.ones_like(variable),))
-            for i, variable in enumerate(a + z)
-        ]
-        by_variable = [tangent for _, tangent in derivative]
-        columns = tuple(zip(*by_variable, strict=True))  # columns[p][variable]
-        H = tuple(row[: len(a)] for row in columns)
-        D = tuple(row[len(a) :] for row in columns)
-        return derivative[0][0], Trace(H, D, ahat)
+        new, D = _with_derivatives(lambda z: self.unit(a, z), z)
+        # A plain leak is one number, and the same everywhere.
+        place_a, place_z = jax.tree.map(lambda v: jnp.zeros(1, v.dtype), (a, z)) if self.plain_leak else (a, z)
+        _, H = _with_derivatives(lambda a: self.unit(a, place_z), place_a)
+        return new, Trace(H, D, ahat)
 
     def push(self, weights: Gates, trace: Trace, v: Tangent) -> Tangent:
         zdot = [None if gate.rec is None else matvec(gate.rec, v[0]) for gate in weights]
@@ -126,6 +124,20 @@ class UnitwiseCell(Cell):
         return tuple(
             listened(gate, trace.ahat, lambda u, credit=credit: outer(credit, u))
             for gate, credit in zip(weights, self.gate_credit(trace, c), strict=True)
+        )
+
+    def deposit_norm(self, weights: Gates, trace: Trace, c: Credit) -> Float[Array, ""]:
+        # ‖u vᵀ‖ = ‖u‖ ‖v‖, for each gate.
+        heard = (listened(gate, trace.ahat, lambda u: u) for gate in weights)
+        credits = self.gate_credit(trace, c)
+        return jnp.sqrt(total(*(inner(u, u) * inner(v, v) for u, v in zip(credits, heard, strict=True))))
+
+    def deposit_all(self, weights: Gates, traces: Trace, c: PyTree[Array]) -> Gates:
+        # One matrix product over time, instead of an outer product for every step.
+        credits = jax.vmap(self.gate_credit)(traces, c)
+        return tuple(
+            listened(gate, traces.ahat, lambda u, credit=credit: matvec(credit.T, u))
+            for gate, credit in zip(weights, credits, strict=True)
         )
 
     def gate_credit(self, trace: Trace, c: Credit) -> State:
@@ -154,7 +166,7 @@ class UnitwiseCell(Cell):
 
         def block(p: int, q: int) -> Float[Array, "n n"]:
             through_z = add(*(mul(d, gate.rec) for d, gate in zip(trace.D[p], weights, strict=True)))
-            return total(jnp.diag(trace.H[p][q]), through_z if q == 0 else None)
+            return total(mul(trace.H[p][q], jnp.eye(self.n, dtype=self.dtype)), through_z if q == 0 else None)
 
         return jnp.block([[block(p, q) for q in range(self.states)] for p in range(self.states)])
 
@@ -163,10 +175,11 @@ class UnitwiseCell(Cell):
         return [tuple(one if p == q else None for q in range(self.states)) for p in range(self.states)]
 
 
-def _replaced(a: State, z: State, index: int, value: Array) -> tuple[State, State]:
-    both = (*a, *z)
-    both = (*both[:index], value, *both[index + 1 :])
-    return both[: len(a)], both[len(a) :]
+def _with_derivatives(f: Callable[[State], State], at: State) -> tuple[State, Blocks]:
+    """f there, and its elementwise derivatives, [output][variable]."""
+    along = lambda i: lambda v: f((*at[:i], v, *at[i + 1 :]))
+    pairs = [jax.jvp(along(i), (v,), (jnp.ones_like(v),)) for i, v in enumerate(at)]
+    return pairs[0][0], tuple(zip(*(tangent for _, tangent in pairs), strict=True))
 
 
 def _side_by_side(gates: Gates) -> Float[Array, "n m"]:

@@ -57,6 +57,10 @@ class Tick(eqx.Module):
         """c Mbar."""
         return self.cell.deposit(self.weights, self.trace, c)
 
+    def deposit_norm(self, c: Credit) -> Float[Array, ""]:
+        """‖c Mbar‖."""
+        return self.cell.deposit_norm(self.weights, self.trace, c)
+
 
 class Learner(eqx.Module):
     """An algorithm that turns each step into a gradient for the recurrent weights; its fields are hyperparameters."""
@@ -125,6 +129,23 @@ class FutureFacing(Learner):
     @abc.abstractmethod
     def credit(self, tick: Tick, state: PyTree) -> tuple[Credit, Any, PyTree]:
         """The estimate of c for the step `lag` steps ago, that step's trace, and the next state."""
+
+
+class Intermittent(Learner):
+    """Emits at some steps only: there the gradient is computed from what was remembered, and zero elsewhere."""
+
+    def step(self, tick: Tick, state: PyTree, noise: PyTree) -> tuple[Weights, PyTree]:
+        state = self.remember(tick, state, noise)
+        nothing = jax.tree.map(jnp.zeros_like, tick.weights)
+        return jax.lax.cond(self.emits(tick.t), lambda: self.gradient(tick, state), lambda: nothing), state
+
+    @abc.abstractmethod
+    def remember(self, tick: Tick, state: PyTree, noise: PyTree) -> PyTree:
+        """The next state."""
+
+    @abc.abstractmethod
+    def gradient(self, tick: Tick, state: PyTree) -> Weights:
+        """The gradient that leaves at a step that emits."""
 
 
 def check_pairing(learner: Learner, cell: Cell) -> None:

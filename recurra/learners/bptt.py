@@ -11,7 +11,7 @@ from jaxtyping import Array, Bool, Int, PRNGKeyArray, PyTree
 
 from recurra import checks
 from recurra.cells.base import Cell, Credit, State, Weights
-from recurra.learners.base import FutureFacing, Learner, Tick
+from recurra.learners.base import FutureFacing, Intermittent, Tick
 
 
 class History(NamedTuple):
@@ -69,7 +69,7 @@ class FutureBPTT(FutureFacing):
         return oldest, jax.tree.map(lambda leaf: leaf[0], traces), History(traces, credit)
 
 
-class EfficientBPTT(Learner):
+class EfficientBPTT(Intermittent):
     """E-BPTT: every T steps, the gradient of the last T losses in the weights they share; nothing between."""
 
     T: int = 10
@@ -92,14 +92,11 @@ class EfficientBPTT(Learner):
     def init(self, cell: Cell, weights: Weights, key: PRNGKeyArray, n_out: int) -> History:
         return _empty_history(cell, weights, self.T)
 
-    def step(self, tick: Tick, state: History, noise: None) -> tuple[Weights, History]:
+    def remember(self, tick: Tick, state: History, noise: None) -> History:
         now = History(tick.trace, _dense(tick))
-        history = jax.tree.map(lambda old, new: old.at[tick.t % self.T].set(new), state, now)
-        nothing = jax.tree.map(jnp.zeros_like, tick.weights)
-        gradient = jax.lax.cond(self.emits(tick.t), lambda: self._backward(tick, history), lambda: nothing)
-        return gradient, history
+        return jax.tree.map(lambda old, new: old.at[tick.t % self.T].set(new), state, now)
 
-    def _backward(self, tick: Tick, history: History) -> Weights:
+    def gradient(self, tick: Tick, state: History) -> Weights:
         cell, weights = tick.cell, tick.weights
 
         def back(carry: State, kept: History) -> tuple[State, State]:
@@ -107,9 +104,8 @@ class EfficientBPTT(Learner):
             return cell.pull(weights, kept.traces, c), c
 
         nothing = jax.tree.map(jnp.zeros_like, _dense(tick))
-        _, credit = jax.lax.scan(back, nothing, history, reverse=True)
-        each = jax.vmap(lambda trace, c: cell.deposit(weights, trace, c))(history.traces, credit)
-        return jax.tree.map(lambda leaf: leaf.sum(0), each)
+        _, credit = jax.lax.scan(back, nothing, state, reverse=True)
+        return cell.deposit_all(weights, state.traces, credit)
 
 
 def _dense(tick: Tick) -> State:

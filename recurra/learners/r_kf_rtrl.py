@@ -4,10 +4,11 @@ from typing import ClassVar, NamedTuple
 
 import equinox as eqx
 import jax
+import jax.numpy as jnp
 from jaxtyping import Array, Float, PRNGKeyArray
 
 from recurra import checks
-from recurra.algebra import add, balance, combine, mul, outer, total, vecmat
+from recurra.algebra import add, balance, combine, inner, mul, outer, total, vecmat
 from recurra.cells.base import Cell, Credit, Weights
 from recurra.cells.unitwise import Sources, listened
 from recurra.learners.base import PastFacing, Tick, unitwise
@@ -60,14 +61,16 @@ class RKFRTRL(PastFacing):
         _, D, ahat = tick.trace
         JB = tuple(tick.push(B) for B in state.B)
 
-        def projected(source: int, p: int) -> Array:
+        def projected(source: int) -> tuple[Array, ...]:
             # Only the gates that listen to this source have an immediate influence through it.
-            heard = (mul(nu[g], d) for g, d in enumerate(D[p]) if tick.weights[g][source] is not None)
-            return outer(total(*heard), ahat[source])
+            heard = [g for g, gate in enumerate(tick.weights) if gate[source] is not None]
+            return tuple(total(*(mul(nu[g], row[g]) for g in heard)) for row in D)
 
-        immediate = tuple(tuple(projected(source, p) for p in range(len(D))) for source in range(len(ahat)))
+        by_source = [(projected(source), u) for source, u in enumerate(ahat)]
+        immediate = tuple(tuple(outer(v, u) for v in rows) for rows, u in by_source)
+        length = jnp.sqrt(total(*(inner(rows, rows) * inner(u, u) for rows, u in by_source)))  # ‖v uᵀ‖ = ‖v‖ ‖u‖
         rho0 = balance(JB, state.A)
-        rho1 = balance(immediate, nu)
+        rho1 = balance(length, nu)
         return ReverseKronecker(
             combine(rho0, state.A, rho1, nu),
             jax.tree.map(lambda jb, now: jb / rho0 + now / rho1, JB, immediate),

@@ -1,5 +1,6 @@
 """Optimal Kronecker-sum approximation (Benzing et al. 2019)."""
 
+from collections.abc import Callable
 from typing import ClassVar, NamedTuple
 
 import jax
@@ -58,7 +59,7 @@ class ROK(PastFacing):
         JB = matvec(cell.jacobian(tick.weights, tick.trace), state.B.reshape(S, gn * r))
         L = jnp.column_stack([state.A, ahat])
         R = jnp.column_stack([JB.reshape(S * gn, r), D.reshape(S * gn)])
-        A, B = _reduced_each(L, R, noise)
+        A, B = reduced(L, R, noise)
         return KroneckerSum(A, B.reshape(S, gn, r))
 
     def contract(self, cell: Cell, weights: Weights, c: Credit, state: KroneckerSum) -> Weights:
@@ -74,27 +75,26 @@ def reduced(
 ) -> tuple[Float[Array, "m r"], Float[Array, "p r"]]:
     """Factors of one column less with E[L' R'ᵀ] = L Rᵀ and least variance."""
     r = L.shape[1] - 1
-    Q_L, R_L = jnp.linalg.qr(L)
-    Q_R, R_R = jnp.linalg.qr(R)
-    U, sigma, Vt = jnp.linalg.svd(R_L @ R_R.T, full_matrices=False)
+    Q_L, R_L = _qr(L)
+    Q_R, R_R = _qr(R)
+    U, sigma, Vt = _svd(R_L @ R_R.T)
     # With no more singular values than columns to keep, the sum is exact and no sign enters.
     X = _thinned(sigma, sign) if len(sigma) > r else jnp.eye(len(sigma), r, dtype=L.dtype) * jnp.sqrt(sigma)[:, None]
     return Q_L @ (U @ X), Q_R @ (Vt.T @ X)
 
 
-@jax.custom_batching.sequential_vmap
-def _one_after_another(L: Array, R: Array, sign: Array) -> tuple[Array, Array]:
-    return reduced(L, R, sign)
-
-
-def _reduced_each(L: Array, R: Array, sign: Array) -> tuple[Array, Array]:
-    """`reduced`, of which a vmap over seeds is a loop on the CPU.
+def _one_by_one(decompose: Callable[[Array], tuple[Array, ...]]) -> Callable[[Array], tuple[Array, ...]]:
+    """A decomposition of which a vmap over seeds is a loop on the CPU.
 
     There a batch of decompositions waits for threads of the pool it runs in, and two such batches at a time can wait
     for each other for ever; single ones never wait.
     """
-    on_cpu = jax.default_backend() == "cpu"
-    return _one_after_another(L, R, sign) if on_cpu else reduced(L, R, sign)
+    sequential = jax.custom_batching.sequential_vmap(decompose)
+    return lambda matrix: (sequential if jax.default_backend() == "cpu" else decompose)(matrix)
+
+
+_qr = _one_by_one(lambda matrix: tuple(jnp.linalg.qr(matrix)))
+_svd = _one_by_one(lambda matrix: tuple(jnp.linalg.svd(matrix, full_matrices=False)))
 
 
 def _thinned(sigma: Float[Array, " q"], sign: Float[Array, " q"]) -> Float[Array, "q r"]:

@@ -55,7 +55,7 @@ class UORO(PastFacing):
         JA = tick.push(state.A)
         nu_Mbar = tick.deposit(nu)
         rho0 = balance(state.B, JA)
-        rho1 = balance(nu_Mbar, nu)
+        rho1 = balance(tick.deposit_norm(nu), nu)
         return RankOne(combine(rho0, JA, rho1, nu), combine(1 / rho0, state.B, 1 / rho1, nu_Mbar))
 
     def contract(self, cell: Cell, weights: Weights, c: Credit, state: RankOne) -> Weights:

@@ -29,12 +29,12 @@ def reproduce_command(
     if unknown:
         raise StoreError(f"There is no target {', '.join(unknown)}. The targets are: {', '.join(FIGURES)}.")
     needed = [prefix for target in targets for prefix in FIGURES[target].needs(profile)] if targets else None
-    store, started = Store(out), time.time()
+    store = Store(out)
     _remember(store, profile)
     # A drawing needs no experiment, and an empty list of prefixes must not mean all of them.
-    data = reproduce(store, profile, needed, progress()) if needed is None or needed else {}
-    del data
-    return _page(store, profile, started)
+    if needed is None or needed:
+        reproduce(store, profile, needed, progress())
+    return _page(store, profile)
 
 
 def report_command(out: Path) -> Path:
@@ -44,7 +44,7 @@ def report_command(out: Path) -> Path:
     if kept is None:
         raise StoreError(f"{out} holds no kept runs yet: make some with `recurra reproduce --out {out}`.")
     tuples: dict[str, Any] = {name: tuple(value) if isinstance(value, list) else value for name, value in kept.items()}
-    return _page(store, Profile(**tuples), None)
+    return _page(store, Profile(**tuples))
 
 
 def progress() -> Report:
@@ -65,10 +65,10 @@ def progress() -> Report:
     return report
 
 
-def _page(store: Store, profile: Profile, started: float | None) -> Path:
+def _page(store: Store, profile: Profile) -> Path:
     data: dict[str, Arrays] = collect(store, profile)
     rows = ledger(data, profile)
-    return build(store.directory, data, rows, settings_of(profile, started))
+    return build(store.directory, data, rows, settings_of(profile, store.made))
 
 
 def _profile(name: str, seeds: int | None, steps: int | None) -> Profile:

@@ -136,9 +136,6 @@ def _lines(settings: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     for key, value in plain(settings).items():
         if isinstance(value, dict):
             yield _spaced(key), ", ".join(f"{_spaced(name)} {_words(entry)}" for name, entry in value.items())
-        elif key == "seconds" and isinstance(value, int | float):
-            hours, minutes = divmod(round(value / 60), 60)
-            yield "time taken", f"{hours} h {minutes} min" if hours else f"{minutes} min"
         else:
             yield _spaced(key), _words(value)
 

@@ -1,11 +1,8 @@
 """Run what the asked-for figures need, keep it, and go on where an earlier call stopped."""
 
 import dataclasses
-import platform
 import time
-from collections.abc import Callable, Sequence
-from importlib.metadata import version
-from pathlib import Path
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from recurra.paper.experiments import Arrays, experiments
@@ -28,8 +25,9 @@ def reproduce(store: Store, profile: Profile, needed: Sequence[str] | None, repo
     for experiment in waiting:
         advance = lambda part, e=experiment, before=done: report(e.name, (before + part * e.cost) / total, part)
         advance(0.0)
+        started = time.perf_counter()
         arrays = experiment.run(store.checkpoint(experiment), advance)
-        store.put(experiment, arrays)
+        store.put(experiment, arrays, time.perf_counter() - started)
         kept[experiment.name] = arrays
         done += experiment.cost
     return {e.name: kept[e.name] for e in wanted}
@@ -41,29 +39,20 @@ def collect(store: Store, profile: Profile) -> dict[str, Arrays]:
     return {name: arrays for name, arrays in found.items() if arrays is not None}
 
 
-def settings_of(profile: Profile, started: float | None = None) -> dict[str, Any]:
-    """What the page says about how it was made."""
-    import jax
-
-    packages = ("recurra", "jax", "jaxlib", "equinox", "numpy", "scipy", "matplotlib")
-    about: dict[str, Any] = {
-        "profile": dataclasses.asdict(profile),
-        "versions": {"python": platform.python_version(), **{name: version(name) for name in packages}},
-        "machine": {
-            "processor": _processor(),
-            "system": platform.system(),
-            "devices": ", ".join(sorted({device.device_kind for device in jax.devices()})),
-        },
-    }
-    if started is not None:
-        about["seconds"] = round(time.time() - started)
-    return about
+def settings_of(profile: Profile, made: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
+    """What the page says about how it was made: the scale, and on which machines with which versions."""
+    groups: dict[str, list[float]] = {}
+    for about in made.values():
+        words = _words(about["machine"]) + "; " + _words(about["versions"]) if about else "a machine not recorded"
+        groups.setdefault(words, []).append(about.get("seconds", 0.0))
+    runs = {f"on {words}": f"{len(each)} runs, {_clock(sum(each))}" for words, each in groups.items()}
+    return {"profile": dataclasses.asdict(profile), **runs}
 
 
-def _processor() -> str:
-    cpuinfo = Path("/proc/cpuinfo")
-    if cpuinfo.exists():
-        for line in cpuinfo.read_text().splitlines():
-            if line.startswith("model name"):
-                return line.split(":", 1)[1].strip()
-    return platform.processor() or platform.machine()
+def _words(about: Mapping[str, Any]) -> str:
+    return ", ".join(f"{name} {value}" for name, value in about.items())
+
+
+def _clock(seconds: float) -> str:
+    hours, minutes = divmod(round(seconds / 60), 60)
+    return f"{hours} h {minutes} min" if hours else f"{minutes} min"

@@ -13,10 +13,12 @@ import json
 import os
 import zipfile
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from recurra.checkpoint import save_arrays
+from recurra.machine import machine, versions
 from recurra.paper.experiments.base import Arrays, Experiment
 
 MARK = "recurra.json"
@@ -32,6 +34,8 @@ class Store:
 
     def __init__(self, directory: Path, create: bool = True):
         self.directory, self._runs = directory, directory / "runs"
+        #: how each experiment read or kept so far was made: seconds, machine and versions
+        self.made: dict[str, dict[str, Any]] = {}
         if not create and not (directory / MARK).is_file():
             raise StoreError(f"{directory} holds no kept runs: make some with `recurra reproduce --out {directory}`.")
         try:
@@ -50,6 +54,7 @@ class Store:
             with path.open("rb") as file, np.load(file, allow_pickle=False) as kept:
                 arrays = {name: kept[name] for name in kept.files}
             settings = json.loads(str(arrays.pop("settings")))
+            self.made[experiment.name] = json.loads(str(arrays.pop("made", "{}")))
         except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile):
             raise StoreError(
                 f"The kept run {path} ({experiment.name}) cannot be read: it is damaged. Delete that file and run "
@@ -59,11 +64,13 @@ class Store:
             raise StoreError(f"The kept run {path} holds other settings than its name says: delete it and run again.")
         return arrays
 
-    def put(self, experiment: Experiment, arrays: Arrays) -> None:
-        """Keep a finished experiment."""
-        settings = np.array(json.dumps(experiment.settings(), sort_keys=True))
+    def put(self, experiment: Experiment, arrays: Arrays, seconds: float) -> None:
+        """Keep a finished experiment, with the time it took and on what."""
+        made = self.made[experiment.name] = {"seconds": seconds, "machine": machine(), "versions": versions()}
+        about = {"settings": experiment.settings(), "made": made}
+        text = {name: np.array(json.dumps(value, sort_keys=True)) for name, value in about.items()}
         try:
-            save_arrays(self._path(experiment), {**arrays, "settings": settings})
+            save_arrays(self._path(experiment), {**arrays, **text})
         except OSError as error:
             raise StoreError(
                 f"{experiment.name} could not be kept in {self._runs}: {error.strerror or error}. What was kept before "

@@ -2,19 +2,24 @@
 
 from typing import NamedTuple
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, PRNGKeyArray
 
 from recurra import checks
 from recurra.noise import signs
-from recurra.tasks.base import Task, stretched_block
+from recurra.tasks.base import BLOCK, Task, WholeNumber, held
+
+#: the shortest past that is kept; shorter lags share one compiled program
+LEAST_REACH = 64
 
 
 class Past(NamedTuple):
-    """The latest coins, oldest first, as many as the longest lag."""
+    """The latest inputs, oldest first, at least as many as the longest lag, and the latest draw for a label."""
 
-    coins: Float[Array, " lag"]
+    coins: Float[Array, " reach"]
+    chance: Float[Array, ""]
 
 
 class Add(Task):
@@ -24,14 +29,18 @@ class Add(Task):
     `stretch` each coin and label lasts that many steps, and lags count coins. Before the first coin all were 0.
     """
 
-    t1: int = 6
-    t2: int = 10
-    stretch: int = 1
+    t1: WholeNumber = 6
+    t2: WholeNumber = 10
+    stretch: WholeNumber = 1
     sampled: bool = False
+    #: steps of the past that are kept: a power of two, so that few programs serve all lags
+    reach: int = eqx.field(init=False, static=True, repr=False)
 
-    def __check_init__(self) -> None:
+    def __post_init__(self) -> None:
         for name in ("t1", "t2", "stretch"):
             checks.whole(self, name)
+        longest = int(max(self.t1, self.t2)) * int(self.stretch)
+        self.reach = max(LEAST_REACH, 1 << (longest - 1).bit_length())
 
     @property
     def n_in(self) -> int:
@@ -41,23 +50,23 @@ class Add(Task):
     def n_out(self) -> int:
         return 2
 
-    @property
-    def block_length(self) -> int:
-        return stretched_block(self.stretch)
+    def traced(self) -> Task:
+        numbers = lambda task: (task.t1, task.t2, task.stretch)
+        return eqx.tree_at(numbers, self, [jnp.asarray(number, "int32") for number in numbers(self)])
 
     def init(self, key: PRNGKeyArray, dtype: jnp.dtype) -> Past:
-        return Past(jnp.zeros(max(self.t1, self.t2), dtype))
+        return Past(jnp.zeros(self.reach, dtype), jnp.zeros((), dtype))
 
     def block(
         self, state: Past, key: PRNGKeyArray, number: Int[Array, ""], dtype: jnp.dtype
     ) -> tuple[Float[Array, "steps 2"], Float[Array, "steps 2"], Past]:
-        count, horizon = self.block_length // self.stretch, len(state.coins)
         key_coin, key_label = jax.random.split(key)
-        x = (1 + signs(key_coin, (count,), dtype)) / 2
-        coins = jnp.concatenate([state.coins, x])
-        ago = lambda lag: jax.lax.slice_in_dim(coins, horizon - lag, horizon - lag + count)
+        x = held((1 + signs(key_coin, (BLOCK,), dtype)) / 2, state.coins[-1], number, self.stretch)
+        coins, chance = jnp.concatenate([state.coins, x]), state.chance
+        ago = lambda lag: jax.lax.dynamic_slice_in_dim(coins, self.reach - lag * self.stretch, BLOCK)
         y = 0.5 + 0.5 * ago(self.t1) - 0.25 * ago(self.t2)
         if self.sampled:
-            y = (jax.random.uniform(key_label, (count,), dtype) < y).astype(dtype)
-        show = lambda v: jnp.repeat(jnp.stack([v, 1 - v], axis=1), self.stretch, axis=0)
-        return show(x), show(y), Past(coins[count:])
+            chances = held(jax.random.uniform(key_label, (BLOCK,), dtype), chance, number, self.stretch)
+            y, chance = (chances < y).astype(dtype), chances[-1]
+        show = lambda v: jnp.stack([v, 1 - v], axis=1)
+        return show(x), show(y), Past(coins[BLOCK:], chance)

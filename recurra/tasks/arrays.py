@@ -8,7 +8,7 @@ import numpy as np
 from jaxtyping import Array, Float, Int, PRNGKeyArray
 
 from recurra.losses import Loss
-from recurra.tasks.base import Task
+from recurra.tasks.base import BLOCK, Task
 
 
 class Arrays(Task):
@@ -56,7 +56,7 @@ class Arrays(Task):
     def block(
         self, state: None, key: PRNGKeyArray, number: Int[Array, ""], dtype: jnp.dtype
     ) -> tuple[Float[Array, "steps n_in"], Float[Array, "steps n_out"], None]:
-        rows = (number * self.block_length + jnp.arange(self.block_length, dtype="int32")) % len(self.inputs)
+        rows = (number * BLOCK + jnp.arange(BLOCK, dtype="int32")) % len(self.inputs)
         return self.inputs[rows].astype(dtype), self.labels[rows].astype(dtype), None
 
 

@@ -7,6 +7,8 @@ import equinox as eqx
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, PRNGKeyArray
 
+#: a number, or one that a compiled program takes as an argument
+WholeNumber = int | Int[Array, ""]
 #: Steps for which random numbers are drawn at once: enough to make drawing cheap, few enough to stay in cache.
 BLOCK = 128
 
@@ -22,10 +24,9 @@ class Task(eqx.Module):
     @abc.abstractmethod
     def n_out(self) -> int: ...
 
-    @property
-    def block_length(self) -> int:
-        """Steps a block; a stretched task makes whole stretches."""
-        return BLOCK
+    def traced(self) -> "Task":
+        """The task with its whole numbers that no shape depends on as arrays: another value compiles nothing anew."""
+        return self
 
     @abc.abstractmethod
     def init(self, key: PRNGKeyArray, dtype: jnp.dtype) -> Any:
@@ -35,9 +36,17 @@ class Task(eqx.Module):
     def block(
         self, state: Any, key: PRNGKeyArray, number: Int[Array, ""], dtype: jnp.dtype
     ) -> tuple[Float[Array, "steps n_in"], Float[Array, "steps n_out"], Any]:
-        """The inputs and labels of a block, and the state before the next."""
+        """The inputs and labels of block `number`, `BLOCK` steps long, and the state before the next."""
 
 
-def stretched_block(stretch: int) -> int:
-    """The multiple of `stretch` nearest below `BLOCK`, and at least one stretch."""
-    return max(BLOCK // stretch, 1) * stretch
+def held(
+    drawn: Float[Array, "steps *shape"], last: Float[Array, "*shape"], number: Int[Array, ""], stretch: WholeNumber
+) -> Float[Array, "steps *shape"]:
+    """A row drawn for each step of block `number`, of which each `stretch`th is shown and lasts until the next.
+
+    `last` is what was shown at the end of the block before. `stretch` may be an array, so nothing is reshaped by it.
+    """
+    i = jnp.arange(BLOCK, dtype="int32")
+    shown = i - (number * BLOCK + i) % stretch  # the step of this block that drew it; below 0 in the one before
+    first = (shown < 0).reshape(-1, *(1 for _ in last.shape))
+    return jnp.where(first, last, drawn[jnp.maximum(shown, 0)])

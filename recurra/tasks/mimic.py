@@ -15,15 +15,16 @@ from recurra.cells.unitwise import Gates, UnitwiseCell
 from recurra.losses import SquaredError
 from recurra.network import Network, Readout
 from recurra.noise import signs
-from recurra.tasks.base import Task, stretched_block
+from recurra.tasks.base import BLOCK, Task, WholeNumber, held
 
 
 class Target(NamedTuple):
-    """The network to be mimicked and its present state."""
+    """The network to be mimicked, its present state and its latest input."""
 
     weights: Gates
     readout: Readout
     state: State
+    x: Float[Array, " n_in"]
 
 
 class Mimic(Task):
@@ -35,7 +36,7 @@ class Mimic(Task):
 
     target: UnitwiseCell = eqx.field(default_factory=lambda: RNN(n_in=32, n=32))
     outputs: int = 32
-    stretch: int = 1
+    stretch: WholeNumber = 1
     bias: float | Float[Array, ""] = 0.1
 
     def __check_init__(self) -> None:
@@ -53,9 +54,8 @@ class Mimic(Task):
     def n_out(self) -> int:
         return self.outputs
 
-    @property
-    def block_length(self) -> int:
-        return stretched_block(self.stretch)
+    def traced(self) -> Task:
+        return eqx.tree_at(lambda task: task.stretch, self, jnp.asarray(self.stretch, "int32"))
 
     def init(self, key: PRNGKeyArray, dtype: jnp.dtype) -> Target:
         key_network, key_bias, key_out = jax.random.split(key, 3)
@@ -66,13 +66,12 @@ class Mimic(Task):
             gate._replace(bias=gate.bias + normal(key, gate.bias)) for gate, key in zip(weights.cell, keys, strict=True)
         )
         readout = weights.readout._replace(b=normal(key_out, weights.readout.b))
-        return Target(gates, readout, self.target.init_state())
+        return Target(gates, readout, self.target.init_state(), jnp.zeros(self.n_in, dtype))
 
     def block(
         self, state: Target, key: PRNGKeyArray, number: Int[Array, ""], dtype: jnp.dtype
     ) -> tuple[Float[Array, "steps n_in"], Float[Array, "steps n_out"], Target]:
-        bits = (1 + signs(key, (self.block_length // self.stretch, self.n_in), dtype)) / 2
-        x = jnp.repeat(bits, self.stretch, axis=0)
+        x = held((1 + signs(key, (BLOCK, self.n_in), dtype)) / 2, state.x, number, self.stretch)
 
         def step(a: State, x: Array) -> tuple[State, Array]:
             a, _ = self.target.forward(state.weights, a, x)
@@ -81,4 +80,4 @@ class Mimic(Task):
         last, states = jax.lax.scan(step, state.state, x)
         # All outputs of the block in one matrix product, after the states are known.
         labels = matvec(states, state.readout.W.T) + state.readout.b
-        return x, labels, state._replace(state=last)
+        return x, labels, state._replace(state=last, x=x[-1])

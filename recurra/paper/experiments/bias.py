@@ -59,7 +59,7 @@ class Bias(Experiment):
         task = task_of(self.task, "1")
         network = network_of(task, "1")
         loop = Loop(network, {APPLIED: learner}, task, 0.0, {"gradient": record.gradients})
-        losses, records = _replicated(numbers_as_arrays(loop, network.cell.dtype), replicas, self.steps)
+        losses, records = _replicated(numbers_as_arrays(loop), replicas, self.steps)
         del losses
         leaves = jax.tree.leaves(records["gradient"])
         flat = np.concatenate([np.asarray(leaf).reshape(*leaf.shape[:2], -1) for leaf in leaves], axis=-1)

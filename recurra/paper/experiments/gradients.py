@@ -1,5 +1,6 @@
 """Gradients of all learners along one run that RTRL drives: how they align, step by step and summed over windows."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -9,6 +10,7 @@ import numpy as np
 
 from recurra import record
 from recurra.analysis import cosines
+from recurra.checkpoint import Checkpoint
 from recurra.fleet import Fleet
 from recurra.loop import APPLIED, Loop
 from recurra.paper.experiments.base import Advance, Arrays, Experiment
@@ -49,16 +51,18 @@ class Gradients(Experiment):
         learners |= {name: learner_of(name, self.task, "1") for name in others}
         recorders = {"gradients": record.gradients}
         network = network_of(task, "1")
-        loop = numbers_as_arrays(Loop(network, learners, task, LEARNING_RATE, recorders), network.cell.dtype)
+        loop = numbers_as_arrays(Loop(network, learners, task, LEARNING_RATE, recorders))
         fleet = Fleet(loop, jax.random.key(0), tuple(range(self.seeds)), CHUNK)
         tally = Tally(self.seeds, self.steps - loop.delay)
-        start = 0
+        kept = Checkpoint(checkpoint, self.settings())
+        start = kept.load(fleet, tally)
         while start < self.steps:
             stop = min(start + fleet.capacity, self.steps)
             _, records = fleet.advance(start, stop)
             early = max(loop.delay - start, 0)  # moments that lie before the first step
             tally.add(_stacked(records["gradients"])[:, early:])
             start = stop
+            kept.keep(fleet, tally, start)
             advance(start / self.steps)
         fleet.close()
         return tally.arrays()
@@ -114,6 +118,19 @@ class Tally:
             self._rest[level] = waiting[:, whole * GROWTH :].copy()
         return cos
 
+    def state(self) -> Arrays:
+        """All of it, to go on from."""
+        rest = {f"rest{i}": rest for i, rest in enumerate(self._rest)}
+        sums = {f"mean{i}": mean.sums for i, mean in enumerate(self.means)}
+        pairs = {name: np.concatenate(getattr(self, name), axis=2) for name in ("cosine", "log_norm")}
+        return {"histogram": self.histogram, **pairs, **rest, **sums}
+
+    def restore(self, state: Mapping[str, np.ndarray]) -> None:
+        """Take up what `state` returned."""
+        self.histogram, self.cosine, self.log_norm = state["histogram"], [state["cosine"]], [state["log_norm"]]
+        for i, mean in enumerate(self.means):
+            self._rest[i], mean.sums = state[f"rest{i}"], state[f"mean{i}"]
+
     def arrays(self) -> Arrays:
         """All of it, as figures and claims expect it."""
         joined = lambda parts: np.concatenate(parts, axis=2).reshape(len(NOISY), -1)
@@ -133,14 +150,13 @@ class Mean:
     """A mean over steps of what is finite, (seed, learner, learner)."""
 
     def __init__(self, seeds: int, learners: int):
-        self._total, self._count = np.zeros((2, seeds, learners, learners))
+        self.sums = np.zeros((2, seeds, learners, learners))  # of the cosines, and how many they were
 
     def add(self, cosines: np.ndarray) -> None:
         """(seed, step, learner, learner)."""
-        self._total += np.nansum(cosines, axis=1)
-        self._count += np.isfinite(cosines).sum(axis=1)
+        self.sums += np.nansum(cosines, axis=1), np.isfinite(cosines).sum(axis=1)
 
     def value(self) -> np.ndarray:
         """Nan where there was nothing."""
         with np.errstate(invalid="ignore"):
-            return self._total / self._count
+            return self.sums[0] / self.sums[1]

@@ -49,7 +49,7 @@ class SmallRate(Experiment):
     def _weights(self, learner, rate: float):
         task = task_of("add", "1")
         network = network_of(task, "1")
-        loop = numbers_as_arrays(Loop(network, {APPLIED: learner}, task, rate, {}), network.cell.dtype)
+        loop = numbers_as_arrays(Loop(network, {APPLIED: learner}, task, rate, {}))
         fleet = Fleet(loop, jax.random.key(0), tuple(range(self.seeds)), STRETCH)
         fleet.advance(0, STRETCH)
         fleet.close()
