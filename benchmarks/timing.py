@@ -15,6 +15,7 @@ from bare.loop import BLOCK, N_IN, N_OUT, RATE, Algorithm, N, advance, start
 import recurra
 from recurra.fleet import Fleet
 from recurra.loop import APPLIED, Loop
+from recurra.training import numbers_as_arrays
 
 #: What a careful programmer asks of the compiler: at its usual level 3 it unrolls rows of 32 numbers whole and then
 #: does not vectorize them, which doubles the time of the smallest algorithms.
@@ -61,8 +62,7 @@ def measure(name: str, seeds: int, steps: int, repeats: int, cores: int) -> Timi
 def library_runner(name: str, seeds: int, steps: int) -> Runner:
     """The library's compiled loop, as `recurra.train` builds it: numbers are arguments of the program."""
     network = recurra.Network(recurra.RNN(n_in=N_IN, n=N), n_out=N_OUT)
-    loop = Loop(network, {APPLIED: recurra.LEARNERS[name]()}, recurra.Add(), RATE, {})
-    loop = jax.tree.map(lambda leaf: jnp.asarray(leaf) if isinstance(leaf, float) else leaf, loop)
+    loop = numbers_as_arrays(Loop(network, {APPLIED: recurra.LEARNERS[name]()}, recurra.Add(), RATE, {}))
     fleet = Fleet(loop, jax.random.key(0), tuple(range(seeds)), steps)
     assert fleet.capacity == steps, f"the library takes {fleet.capacity} steps a call at most, not {steps}"
     done = 0

@@ -20,7 +20,7 @@ def reproduce(store: Store, profile: Profile, needed: Sequence[str] | None, repo
     """
     wanted = [e for e in experiments(profile) if needed is None or e.name.startswith(tuple(needed))]
     kept = {e.name: arrays for e in wanted if (arrays := store.get(e)) is not None}
-    waiting = [e for e in wanted if e.name not in kept]
+    waiting = sorted((e for e in wanted if e.name not in kept), key=lambda e: e.cost)  # the page fills soonest
     total, done = sum(e.cost for e in waiting), 0.0
     for experiment in waiting:
         advance = lambda part, e=experiment, before=done: report(e.name, (before + part * e.cost) / total, part)

@@ -15,7 +15,7 @@ from recurra.paper.setup import ALPHAS, CURVES, TASKS
 
 
 def experiments(profile: Profile) -> list[Experiment]:
-    """All of them, at the scale of the profile, the short ones first."""
+    """All of them, at the scale of the profile."""
     p = profile
     return [
         *(Lattice(learner) for learner in ("rtrl", "f-bptt", "e-bptt", "rflo")),

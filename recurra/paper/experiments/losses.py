@@ -20,7 +20,7 @@ FAMILIES = {
     "diagonal": cells.diagonal,
 }
 #: microseconds a step a seed, roughly, for the estimate of time left
-_MICROSECONDS = {"rtrl": 35.0, "r-ok": 60.0, "kf-rtrl": 6.0, "r-kf-rtrl": 7.0, "uoro": 6.0, "kernl": 6.0, "f-bptt": 6.0}
+_MICROSECONDS = {"rtrl": 31.0, "r-ok": 35.0, "kf-rtrl": 3.5, "r-kf-rtrl": 4.5}
 #: compiling a learner takes a few seconds
 COMPILE_SECONDS = 4.0
 
@@ -102,4 +102,4 @@ def curve(
 
 def seconds(learner: str, seeds: int, steps: int) -> float:
     """A rough cost on one core."""
-    return COMPILE_SECONDS + _MICROSECONDS.get(learner, 4.0) * 1e-6 * seeds * steps
+    return COMPILE_SECONDS + _MICROSECONDS.get(learner, 1.0) * 1e-6 * seeds * steps
