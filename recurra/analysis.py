@@ -148,7 +148,8 @@ def memory_trace(
         a, y = np.asarray(states[t.start + dt : t.stop + dt], float), np.asarray(labels[t], float)
         a, y = a - a.mean(0), y - y.mean(0)
         total = float((y**2).sum())
-        residual = y - a @ np.linalg.lstsq(a, y, rcond=None)[0]
+        # The normal equations: their matrix has the size of the state, however many steps there are.
+        residual = y - a @ np.linalg.lstsq(a.T @ a, a.T @ y, rcond=None)[0]
         return 1 - float((residual**2).sum()) / total if total > 1e-12 * y.size else float("nan")
 
     return np.array([r2(int(dt)) for dt in lags])
