@@ -112,3 +112,8 @@ def balance(grown: PyTree[Array], shrunk: PyTree[Array]) -> Float[Array, ""]:
     both = (numerator > 0) & (denominator > 0)
     safe = lambda value: jnp.sqrt(jnp.where(both, value, 1))
     return safe(numerator) / safe(denominator)
+
+
+def decomposable(dtype: jnp.dtype) -> jnp.dtype:
+    """The precision to decompose matrices of this dtype in: there are no half-precision decompositions."""
+    return dtype if jnp.finfo(dtype).bits >= 32 else jnp.dtype("float32")

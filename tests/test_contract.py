@@ -44,7 +44,7 @@ def test_registry_is_complete():
 
 
 @each_pair
-@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("dtype", ["bfloat16", "float32", "float64"])
 def test_structure_and_dtype(name, cell, dtype):
     """A gradient like the weights, a state like the first state, nothing in another dtype."""
     learner = rc.LEARNERS[name]()

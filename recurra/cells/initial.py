@@ -8,15 +8,15 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, PRNGKeyArray
 
+from recurra.algebra import decomposable
+
 #: draws a square matrix from (key, n, dtype)
 MatrixInit = Callable[[PRNGKeyArray, int, Any], Float[Array, "n n"]]
 
 
 def orthogonal(key: PRNGKeyArray, n: int, dtype: jnp.dtype) -> Float[Array, "n n"]:
     """Uniform over orthogonal matrices: every eigenvalue on the unit circle."""
-    # The decomposition behind it has no half-precision form.
-    working = dtype if jnp.finfo(dtype).bits >= 32 else jnp.float32
-    return jax.random.orthogonal(key, n, dtype=working).astype(dtype)
+    return jax.random.orthogonal(key, n, dtype=decomposable(dtype)).astype(dtype)
 
 
 def gaussian(key: PRNGKeyArray, n: int, dtype: jnp.dtype) -> Float[Array, "n n"]:

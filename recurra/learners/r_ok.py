@@ -8,7 +8,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, PRNGKeyArray
 
 from recurra import checks
-from recurra.algebra import matvec
+from recurra.algebra import decomposable, matvec
 from recurra.cells.base import Cell, Credit, Weights
 from recurra.cells.unitwise import Gates, Sources
 from recurra.learners.base import PastFacing, Tick, unitwise
@@ -59,8 +59,8 @@ class ROK(PastFacing):
         JB = matvec(cell.jacobian(tick.weights, tick.trace), state.B.reshape(S, gn * r))
         L = jnp.column_stack([state.A, ahat])
         R = jnp.column_stack([JB.reshape(S * gn, r), D.reshape(S * gn)])
-        A, B = reduced(L, R, noise)
-        return KroneckerSum(A, B.reshape(S, gn, r))
+        A, B = reduced(*(factor.astype(decomposable(cell.dtype)) for factor in (L, R, noise)))
+        return KroneckerSum(A.astype(cell.dtype), B.astype(cell.dtype).reshape(S, gn, r))
 
     def contract(self, cell: Cell, weights: Weights, c: Credit, state: KroneckerSum) -> Weights:
         cell = unitwise(cell)
