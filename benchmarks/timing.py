@@ -15,14 +15,16 @@ from bare.loop import BLOCK, N_IN, N_OUT, RATE, Algorithm, N, advance, start
 import recurra
 from recurra.fleet import Fleet
 from recurra.loop import APPLIED, Loop
-from recurra.training import numbers_as_arrays
+from recurra.training import CHUNK, CHUNK_SECONDS, numbers_as_arrays
 
 #: What a careful programmer asks of the compiler: at its usual level 3 it unrolls rows of 32 numbers whole and then
 #: does not vectorize them, which doubles the time of the smallest algorithms.
 OPTIONS = {"xla_backend_optimization_level": 2}
 
-#: takes every seed `steps` steps further and returns the loss of each, (seed, step)
+#: takes every seed so many steps further and returns the loss of each, (seed, step)
 Runner = Callable[[], np.ndarray]
+#: as `recurra.train` does, a call lasts about this long, and the steps it takes are limited
+SECONDS, MOST_STEPS, FEW_STEPS = CHUNK_SECONDS, CHUNK, 10 * BLOCK
 
 
 class Timing(NamedTuple):
@@ -30,6 +32,7 @@ class Timing(NamedTuple):
 
     learner: str
     seeds: int
+    steps: int
     library: float
     bare: float
     ratio: float
@@ -39,11 +42,15 @@ class Timing(NamedTuple):
     bare_compile: float
 
 
-def measure(name: str, seeds: int, steps: int, repeats: int, cores: int) -> Timing:
+def measure(name: str, seeds: int, repeats: int, cores: int) -> Timing:
     """Time one learner; pairs of calls are interleaved, so that a busy machine slows both."""
     # What other processes do meanwhile does not count on one core; on several, only the clock on the wall tells.
     clock = time.process_time if cores == 1 else time.perf_counter
-    library, library_compile = timed(lambda: library_runner(name, seeds, steps), clock)
+    begin, library_compile = timed(lambda: library_runner(name, seeds), clock)
+    begin(FEW_STEPS)()
+    pace = timed(begin(FEW_STEPS), clock)[1] / FEW_STEPS
+    steps = min(int(SECONDS / pace), MOST_STEPS) // BLOCK * BLOCK
+    library = begin(steps)
     bare, bare_compile = timed(lambda: bare_runner(ALGORITHMS[name], seeds, steps, cores), clock)
     for runner in (library, bare):
         assert np.isfinite(runner()).all(), f"{name} diverged"
@@ -55,25 +62,25 @@ def measure(name: str, seeds: int, steps: int, repeats: int, cores: int) -> Timi
     ratios = [ours / theirs for ours, theirs in pairs]
     micros = [statistics.median(column) / (steps * seeds) * 1e6 for column in zip(*pairs, strict=True)]
     return Timing(
-        name, seeds, *micros, statistics.median(ratios), min(ratios), max(ratios), library_compile, bare_compile
+        name, seeds, steps, *micros, statistics.median(ratios), min(ratios), max(ratios), library_compile, bare_compile
     )
 
 
-def library_runner(name: str, seeds: int, steps: int) -> Runner:
-    """The library's compiled loop, as `recurra.train` builds it: numbers are arguments of the program."""
+def library_runner(name: str, seeds: int) -> Callable[[int], Runner]:
+    """The library's compiled loop, as `recurra.train` builds it: for a number of steps, a call that takes them."""
     network = recurra.Network(recurra.RNN(n_in=N_IN, n=N), n_out=N_OUT)
     loop = numbers_as_arrays(Loop(network, {APPLIED: recurra.LEARNERS[name]()}, recurra.Add(), RATE, {}))
-    fleet = Fleet(loop, jax.random.key(0), tuple(range(seeds)), steps)
-    assert fleet.capacity == steps, f"the library takes {fleet.capacity} steps a call at most, not {steps}"
+    fleet = Fleet(loop, jax.random.key(0), tuple(range(seeds)), MOST_STEPS)
+    assert fleet.capacity == MOST_STEPS, f"the library takes {fleet.capacity} steps a call at most, not {MOST_STEPS}"
     done = 0
 
-    def run() -> np.ndarray:
+    def run(steps: int) -> np.ndarray:
         nonlocal done
         loss, _ = fleet.advance(done, done + steps)
         done += steps
         return loss
 
-    return run
+    return lambda steps: lambda: run(steps)
 
 
 def bare_runner(algorithm: Algorithm, seeds: int, steps: int, cores: int) -> Runner:

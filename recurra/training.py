@@ -29,7 +29,7 @@ from recurra.tasks.base import BLOCK, Task
 #: the paper's learning rate, the fastest at which all of its algorithms settle
 LEARNING_RATE = 1e-4
 #: steps that one compiled call takes at most, and seconds it should last: progress and Ctrl-C stay prompt
-CHUNK, CHUNK_SECONDS = 16384, 0.5
+CHUNK, CHUNK_SECONDS = 2**17, 0.5
 
 
 def train(
