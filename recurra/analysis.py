@@ -182,10 +182,10 @@ def squared_bias(bias: Float[np.ndarray, " S"], noise: Float[np.ndarray, " S"]) 
     return mean_over_steps(bias**2 - noise**2)
 
 
-def smooth(curve: Float[np.ndarray, "*batch W"], width: int) -> Float[np.ndarray, "*batch W"]:
-    """The running average over the last `width` windows, of fewer at the start."""
-    first = lambda i: max(0, i + 1 - width)
-    return np.stack([curve[..., first(i) : i + 1].mean(-1) for i in range(curve.shape[-1])], axis=-1)
+def smooth(curve: Float[np.ndarray, "*batch W"], width: int) -> Float[np.ndarray, "*batch V"]:
+    """The average over every `width` successive windows; where there are fewer, over all of them."""
+    width = min(width, curve.shape[-1])
+    return np.lib.stride_tricks.sliding_window_view(curve, width, axis=-1).mean(-1)
 
 
 def add_benchmarks() -> tuple[float, float, float]:

@@ -117,14 +117,15 @@ def test_add_benchmarks_are_the_best_cross_entropies():
     assert [round(v, 2) for v in found] == [0.66, 0.52, 0.45]
 
 
-def test_smooth_is_the_mean_of_the_last_windows():
+def test_smooth_is_the_mean_of_successive_windows():
     curve = np.random.default_rng(4).normal(size=(3, 20))
     smooth = analysis.smooth(curve, 10)
-    assert smooth.shape == curve.shape
+    assert smooth.shape == (3, 11)
     np.testing.assert_allclose(smooth[:, -1], curve[:, 10:].mean(1))
-    np.testing.assert_allclose(smooth[:, 3], curve[:, :4].mean(1))
+    np.testing.assert_allclose(smooth[:, 0], curve[:, :10].mean(1))
+    np.testing.assert_allclose(analysis.smooth(curve[:, :4], 10), curve[:, :4].mean(1, keepdims=True))
     curve[0, 5] = np.nan
-    assert np.isnan(analysis.smooth(curve, 3)[0]).tolist() == [i in (5, 6, 7) for i in range(20)]
+    assert np.isnan(analysis.smooth(curve, 3)[0]).tolist() == [i in (3, 4, 5) for i in range(18)]
 
 
 def test_paired_difference_is_the_t_test():

@@ -34,10 +34,10 @@ class Curve(NamedTuple):
 
 def curve(arrays: Mapping[str, np.ndarray]) -> Curve:
     """Seeds that diverged are left out whole: a mean over those that survive a while would mix two populations."""
-    loss, step = np.asarray(arrays["loss"], float), arrays["step"]
+    loss = np.asarray(arrays["loss"], float)
     finite = (arrays["diverged"] < 0) & np.isfinite(loss).all(axis=-1)
     kept = analysis.smooth(loss[finite], SMOOTHING)
-    n = len(kept)
+    n, step = len(kept), arrays["step"][-kept.shape[-1] :]
     nothing = np.full(len(step), np.nan)
     mean = kept.mean(axis=0) if n else nothing
     error = kept.std(axis=0, ddof=1) / np.sqrt(n) if n > 1 else nothing
@@ -173,8 +173,8 @@ def left_out(curves: Mapping[str, Curve]) -> str:
 
 def windows(curves: Mapping[str, Curve]) -> str:
     """How the curves were smoothed, in words."""
-    spacing = counted(int(line.step[0]) for line in curves.values())
-    return f"Losses are averaged over windows of {spacing} steps, then over the ten latest windows."
+    spacing = counted(int(step) for line in curves.values() for step in np.diff(line.step)[:1])
+    return f"Losses are averaged over windows of {spacing} steps, then over the ten latest windows, once there are ten."
 
 
 def _caption(task: str, curves: Mapping[str, Mapping[str, Curve]]) -> str:
