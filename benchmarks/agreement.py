@@ -10,11 +10,11 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 from bare import ALGORITHMS
-from bare.loop import BLOCK, RATE, Carry, N, Sources, take_step
+from bare.loop import BLOCK, RATE, Carry, Sources, take_step
 
 import recurra
 
-STEPS, ALPHA, TOLERANCE = BLOCK, 0.7, 1e-8
+N, STEPS, ALPHA, TOLERANCE = 32, BLOCK, 0.7, 1e-8
 
 #: three blocks of the library, whose bias keeps an axis of length one
 sources = lambda blocks: Sources(blocks[0], blocks[1], blocks[2][..., 0])

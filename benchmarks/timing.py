@@ -10,7 +10,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from bare import ALGORITHMS
-from bare.loop import BLOCK, N_IN, N_OUT, RATE, Algorithm, N, advance, start
+from bare.loop import BLOCK, N_IN, N_OUT, RATE, Algorithm, advance, start
 
 import recurra
 from recurra.fleet import Fleet
@@ -31,6 +31,7 @@ class Timing(NamedTuple):
     """Medians of µs a step a seed, the ratio library / bare with its spread, and seconds to the first step."""
 
     learner: str
+    n: int
     seeds: int
     steps: int
     library: float
@@ -42,16 +43,16 @@ class Timing(NamedTuple):
     bare_compile: float
 
 
-def measure(name: str, seeds: int, repeats: int, cores: int) -> Timing:
+def measure(name: str, n: int, seeds: int, repeats: int, cores: int) -> Timing:
     """Time one learner; pairs of calls are interleaved, so that a busy machine slows both."""
     # What other processes do meanwhile does not count on one core; on several, only the clock on the wall tells.
     clock = time.process_time if cores == 1 else time.perf_counter
-    begin, library_compile = timed(lambda: library_runner(name, seeds), clock)
+    begin, library_compile = timed(lambda: library_runner(name, n, seeds), clock)
     begin(FEW_STEPS)()
     pace = timed(begin(FEW_STEPS), clock)[1] / FEW_STEPS
-    steps = min(int(SECONDS / pace), MOST_STEPS) // BLOCK * BLOCK
+    steps = max(min(int(SECONDS / pace), MOST_STEPS) // BLOCK, 1) * BLOCK
     library = begin(steps)
-    bare, bare_compile = timed(lambda: bare_runner(ALGORITHMS[name], seeds, steps, cores), clock)
+    bare, bare_compile = timed(lambda: bare_runner(ALGORITHMS[name], n, seeds, steps, cores), clock)
     for runner in (library, bare):
         assert np.isfinite(runner()).all(), f"{name} diverged"
     pairs = []
@@ -62,13 +63,22 @@ def measure(name: str, seeds: int, repeats: int, cores: int) -> Timing:
     ratios = [ours / theirs for ours, theirs in pairs]
     micros = [statistics.median(column) / (steps * seeds) * 1e6 for column in zip(*pairs, strict=True)]
     return Timing(
-        name, seeds, steps, *micros, statistics.median(ratios), min(ratios), max(ratios), library_compile, bare_compile
+        name,
+        n,
+        seeds,
+        steps,
+        *micros,
+        statistics.median(ratios),
+        min(ratios),
+        max(ratios),
+        library_compile,
+        bare_compile,
     )
 
 
-def library_runner(name: str, seeds: int) -> Callable[[int], Runner]:
+def library_runner(name: str, n: int, seeds: int) -> Callable[[int], Runner]:
     """The library's compiled loop, as `recurra.train` builds it: for a number of steps, a call that takes them."""
-    network = recurra.Network(recurra.RNN(n_in=N_IN, n=N), n_out=N_OUT)
+    network = recurra.Network(recurra.RNN(n_in=N_IN, n=n), n_out=N_OUT)
     loop = numbers_as_arrays(Loop(network, {APPLIED: recurra.LEARNERS[name]()}, recurra.Add(), RATE, {}))
     fleet = Fleet(loop, jax.random.key(0), tuple(range(seeds)), MOST_STEPS)
     assert fleet.capacity == MOST_STEPS, f"the library takes {fleet.capacity} steps a call at most, not {MOST_STEPS}"
@@ -83,7 +93,7 @@ def library_runner(name: str, seeds: int) -> Callable[[int], Runner]:
     return lambda steps: lambda: run(steps)
 
 
-def bare_runner(algorithm: Algorithm, seeds: int, steps: int, cores: int) -> Runner:
+def bare_runner(algorithm: Algorithm, n: int, seeds: int, steps: int, cores: int) -> Runner:
     """A bare loop: seeds vmapped, in one group for each core, each group called from its own thread."""
     blocks, groups = steps // BLOCK, np.array_split(np.arange(seeds), min(cores, seeds))
     alpha, root = jnp.asarray(1.0), jax.random.key(0)
@@ -91,7 +101,7 @@ def bare_runner(algorithm: Algorithm, seeds: int, steps: int, cores: int) -> Run
 
     @jax.jit
     def begin(keys):
-        return over(lambda key: start(algorithm, key))(keys)
+        return over(lambda key: start(algorithm, n, key))(keys)
 
     @jax.jit
     def go(alpha, running, keys, first):

@@ -3,7 +3,7 @@
 import jax
 import jax.numpy as jnp
 
-from bare.loop import N_IN, N_OUT, Algorithm, N, Sources, descend, outer
+from bare.loop import N_IN, N_OUT, Algorithm, Sources, descend, outer
 from bare.past import silent
 
 HORIZON = 10
@@ -29,7 +29,7 @@ def e_bptt(s, history, noise):
             return pull(s, D, c), c
 
         Ds, befores, xs, cbars = history
-        _, credit = jax.lax.scan(back, jnp.zeros(N), (Ds, cbars), reverse=True)
+        _, credit = jax.lax.scan(back, jnp.zeros_like(s.a), (Ds, cbars), reverse=True)
         through_z = (credit * Ds).T
         bias = (through_z @ jnp.ones((HORIZON, 1)))[:, 0]  # a sum would become a library call, and slow the loop
         return descend(s.W, Sources(through_z @ befores, through_z @ xs, bias))
@@ -37,18 +37,20 @@ def e_bptt(s, history, noise):
     return jax.lax.cond(slot == HORIZON - 1, backward, lambda: s.W), history
 
 
-def e_bptt_start(key, W):
-    return tuple(jnp.zeros((HORIZON, width)) for width in (N, N, N_IN, N))
+def empty(W, steps):
+    """So many steps of D, a(t-1), x and credit, all zero."""
+    n = len(W.bias)
+    return tuple(jnp.zeros((steps, width)) for width in (n, n, N_IN, n))
 
 
-E_BPTT = Algorithm(e_bptt_start, silent, e_bptt)
+E_BPTT = Algorithm(lambda key, W: empty(W, HORIZON), silent, e_bptt)
 
 
 # F-BPTT: at step t, the gradient of the losses t-T..t in the weights applied at t-T.
 
 
 def f_bptt(s, history, noise):
-    now = (s.D, s.ahat.rec, s.ahat.inp, jnp.zeros(N))
+    now = (s.D, s.ahat.rec, s.ahat.inp, jnp.zeros_like(s.a))
     shift = lambda rows, row: jnp.concatenate([rows[1:], row[None]])
     Ds, befores, xs, credit = map(shift, history, now)
     reached = [s.cbar]
@@ -60,11 +62,7 @@ def f_bptt(s, history, noise):
     return descend(s.W, outer(c * Ds[0], ahat)), (Ds, befores, xs, credit)
 
 
-def f_bptt_start(key, W):
-    return tuple(jnp.zeros((HORIZON + 1, width)) for width in (N, N, N_IN, N))
-
-
-F_BPTT = Algorithm(f_bptt_start, silent, f_bptt)
+F_BPTT = Algorithm(lambda key, W: empty(W, HORIZON + 1), silent, f_bptt)
 
 
 # DNI: c ≈ A ã with ã = (a, y*, 1), fitted to cbar(t-1) + (A* ã(t)) J(t).
@@ -92,9 +90,10 @@ def dni(s, state, noise):
 
 
 def dni_start(key, W):
-    A = jax.random.normal(key, (N, N + N_OUT + 1)) / N**0.5
-    A = Sources(A[:, :N], A[:, N:-1], A[:, -1])
-    return A, A, jnp.zeros(N_OUT), jnp.zeros(N)
+    n = len(W.bias)
+    A = jax.random.normal(key, (n, n + N_OUT + 1)) / n**0.5
+    A = Sources(A[:, :n], A[:, n:-1], A[:, -1])
+    return A, A, jnp.zeros(N_OUT), jnp.zeros(n)
 
 
 DNI = Algorithm(dni_start, silent, dni)
@@ -113,7 +112,7 @@ def dni_b(s, state, noise):
 
 def dni_b_start(key, W):
     key_A, key_fb = jax.random.split(key)
-    return dni_start(key_A, W), W.rec, jax.random.normal(key_fb, (N_OUT, N)) / N_OUT**0.5
+    return dni_start(key_A, W), W.rec, jax.random.normal(key_fb, (N_OUT, len(W.bias))) / N_OUT**0.5
 
 
 DNI_B = Algorithm(dni_b_start, silent, dni_b)

@@ -14,8 +14,7 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
-BLOCK, N, N_IN, N_OUT, RATE = 128, 32, 2, 2, 1e-4
-M = N + N_IN + 1
+BLOCK, N_IN, N_OUT, RATE = 128, 2, 2, 1e-4
 #: lags of the Add task
 T1, T2 = 6, 10
 
@@ -44,10 +43,10 @@ class Step(NamedTuple):
 
 
 class Algorithm(NamedTuple):
-    """`start(key, W)` is the first state, `noise(key)` a block of random numbers, `learn` a step."""
+    """`start(key, W)` is the first state, `noise(key, n)` a block of random numbers, `learn` a step."""
 
     start: Callable[[jax.Array, jax.Array], Any]
-    noise: Callable[[jax.Array], Any]
+    noise: Callable[[jax.Array, int], Any]
     learn: Callable[[Step, Any, Any], tuple[jax.Array, Any]]
 
 
@@ -90,13 +89,13 @@ def add_block(past, key):
     return show(x), show(y), coins[BLOCK:]
 
 
-def start(algorithm, key):
-    """The carry and the last coins of one seed before its first step."""
+def start(algorithm, n, key):
+    """The carry and the last coins of one seed of n units before its first step."""
     key_rec, key_in, key_out, key_state = jax.random.split(key, 4)
-    w_in = jax.random.normal(key_in, (N, N_IN)) / N_IN**0.5
-    W = Sources(jax.random.orthogonal(key_rec, N), w_in, jnp.zeros(N))
-    W_out = jax.random.normal(key_out, (N_OUT, N)) / N**0.5
-    return Carry(W, W_out, jnp.zeros(N_OUT), jnp.zeros(N), algorithm.start(key_state, W)), jnp.zeros(T2)
+    w_in = jax.random.normal(key_in, (n, N_IN)) / N_IN**0.5
+    W = Sources(jax.random.orthogonal(key_rec, n), w_in, jnp.zeros(n))
+    W_out = jax.random.normal(key_out, (N_OUT, n)) / n**0.5
+    return Carry(W, W_out, jnp.zeros(N_OUT), jnp.zeros(n), algorithm.start(key_state, W)), jnp.zeros(T2)
 
 
 def take_step(algorithm, alpha, carry, inputs):
@@ -123,7 +122,7 @@ def advance(algorithm, alpha, carry, past, key, first, blocks):
         x, label, past = add_block(past, key_task)
         t = number * BLOCK + jnp.arange(BLOCK)
         step = lambda carry, inputs: take_step(algorithm, alpha, carry, inputs)
-        carry, losses = jax.lax.scan(step, carry, (t, x, label, algorithm.noise(key_noise)))
+        carry, losses = jax.lax.scan(step, carry, (t, x, label, algorithm.noise(key_noise, len(carry.a))))
         return (carry, past), losses
 
     (carry, past), losses = jax.lax.scan(block, (carry, past), first + jnp.arange(blocks))

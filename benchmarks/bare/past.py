@@ -3,13 +3,13 @@
 import jax
 import jax.numpy as jnp
 
-from bare.loop import BLOCK, N_IN, Algorithm, M, N, Sources, descend, outer, signs
+from bare.loop import BLOCK, N_IN, Algorithm, Sources, descend, outer, signs
 
 RANK = 4
 PERTURBATION, KERNEL_RATE, FIRST_ALPHA = 1e-3, 5.0, 0.8
 
 
-def silent(key):
+def silent(key, n):
     """An algorithm without randomness."""
     return None
 
@@ -34,20 +34,32 @@ def balance(grown, shrunk):
 
 def blocks_like_W(matrix):
     """An array (n, m), all sources side by side, in blocks."""
-    return Sources(matrix[:, :N], matrix[:, N : N + N_IN], matrix[:, -1])
+    n = len(matrix)
+    return Sources(matrix[:, :n], matrix[:, n : n + N_IN], matrix[:, -1])
+
+
+def sizes(W):
+    """n and m of an n × m matrix in blocks."""
+    return len(W.bias), len(W.bias) + N_IN + 1
 
 
 # RTRL: M itself, as one matrix (k, (i, j)).
 
 
 def rtrl(s, M_old, noise):
-    J = jnp.diag(jnp.full(N, 1 - s.alpha)) + s.D[:, None] * s.W.rec
-    i, ahat = jnp.arange(N), jnp.concatenate([s.ahat.rec, s.ahat.inp, jnp.ones(1)])
-    M_new = (J @ M_old).reshape(N, N, M).at[i, i].add(jnp.outer(s.D, ahat)).reshape(N, N * M)
-    return descend(s.W, blocks_like_W((s.cbar @ M_new).reshape(N, M))), M_new
+    n, m = sizes(s.W)
+    J = jnp.diag(jnp.full(n, 1 - s.alpha)) + s.D[:, None] * s.W.rec
+    i, ahat = jnp.arange(n), jnp.concatenate([s.ahat.rec, s.ahat.inp, jnp.ones(1)])
+    M_new = (J @ M_old).reshape(n, n, m).at[i, i].add(jnp.outer(s.D, ahat)).reshape(n, n * m)
+    return descend(s.W, blocks_like_W((s.cbar @ M_new).reshape(n, m))), M_new
 
 
-RTRL = Algorithm(lambda key, W: jnp.zeros((N, N * M)), silent, rtrl)
+def rtrl_start(key, W):
+    n, m = sizes(W)
+    return jnp.zeros((n, n * m))
+
+
+RTRL = Algorithm(rtrl_start, silent, rtrl)
 
 
 # UORO: M[k, (i, j)] ≈ A[k] B[i, j].
@@ -66,10 +78,11 @@ def uoro(s, state, nu):
 
 def uoro_start(key, W):
     key_A, key_B = jax.random.split(key)
-    return jax.random.normal(key_A, (N,)), blocks_like_W(jax.random.normal(key_B, (N, M)))
+    n, m = sizes(W)
+    return jax.random.normal(key_A, (n,)), blocks_like_W(jax.random.normal(key_B, (n, m)))
 
 
-UORO = Algorithm(uoro_start, lambda key: signs(key, (BLOCK, N)), uoro)
+UORO = Algorithm(uoro_start, lambda key, n: signs(key, (BLOCK, n)), uoro)
 
 
 # KF-RTRL: M[k, i, j] ≈ A[j] B[k, i].
@@ -87,11 +100,12 @@ def kf_rtrl(s, state, nu):
 
 def kf_rtrl_start(key, W):
     key_A, key_B = jax.random.split(key)
-    A = jax.random.normal(key_A, (M,))
-    return Sources(A[:N], A[N:-1], A[-1]), jax.random.normal(key_B, (N, N)) / N**0.5
+    n, m = sizes(W)
+    A = jax.random.normal(key_A, (m,))
+    return Sources(A[:n], A[n:-1], A[-1]), jax.random.normal(key_B, (n, n)) / n**0.5
 
 
-KF_RTRL = Algorithm(kf_rtrl_start, lambda key: signs(key, (BLOCK, 2)), kf_rtrl)
+KF_RTRL = Algorithm(kf_rtrl_start, lambda key, n: signs(key, (BLOCK, 2)), kf_rtrl)
 
 
 # R-KF-RTRL: M[k, i, j] ≈ A[i] B[k, j].
@@ -110,10 +124,11 @@ def r_kf_rtrl(s, state, nu):
 
 def r_kf_rtrl_start(key, W):
     key_A, key_B = jax.random.split(key)
-    return jax.random.normal(key_A, (N,)), blocks_like_W(jax.random.normal(key_B, (N, M)) / N**0.5)
+    n, m = sizes(W)
+    return jax.random.normal(key_A, (n,)), blocks_like_W(jax.random.normal(key_B, (n, m)) / n**0.5)
 
 
-R_KF_RTRL = Algorithm(r_kf_rtrl_start, lambda key: signs(key, (BLOCK, N)), r_kf_rtrl)
+R_KF_RTRL = Algorithm(r_kf_rtrl_start, lambda key, n: signs(key, (BLOCK, n)), r_kf_rtrl)
 
 
 # r-OK: M[k, i, j] ≈ Σ_l A[j, l] B[(k, i), l].
@@ -121,14 +136,15 @@ R_KF_RTRL = Algorithm(r_kf_rtrl_start, lambda key: signs(key, (BLOCK, N)), r_kf_
 
 def r_ok(s, state, sign):
     A, B = state
-    JB = push(s, B.reshape(N, N * RANK)).reshape(N * N, RANK)
+    n, _ = sizes(s.W)
+    JB = push(s, B.reshape(n, n * RANK)).reshape(n * n, RANK)
     ahat = jnp.concatenate([s.ahat.rec, s.ahat.inp, jnp.ones(1)])
     Q_L, R_L = qr(jnp.column_stack([A, ahat]))
     Q_R, R_R = qr(jnp.column_stack([JB, jnp.diag(s.D).reshape(-1)]))
     U, sigma, Vt = svd(R_L @ R_R.T)
     X = thinned(sigma, sign)
     A, B = Q_L @ (U @ X), Q_R @ (Vt.T @ X)
-    row = (s.cbar @ B.reshape(N, N * RANK)).reshape(N, RANK)
+    row = (s.cbar @ B.reshape(n, n * RANK)).reshape(n, RANK)
     return descend(s.W, blocks_like_W(row @ A.T)), (A, B)
 
 
@@ -151,10 +167,11 @@ def thinned(sigma, sign):
 
 
 def r_ok_start(key, W):
-    return jnp.zeros((M, RANK)), jnp.zeros((N * N, RANK))
+    n, m = sizes(W)
+    return jnp.zeros((m, RANK)), jnp.zeros((n * n, RANK))
 
 
-R_OK = Algorithm(r_ok_start, lambda key: signs(key, (BLOCK, RANK + 1)), r_ok)
+R_OK = Algorithm(r_ok_start, lambda key, n: signs(key, (BLOCK, RANK + 1)), r_ok)
 
 
 # KeRNL: M[k, i, j] ≈ A[k, i] B[i, j], A and the timescales fitted to a noisy copy of the network.
@@ -180,11 +197,11 @@ def filtered(keep, credit, s, B):
 
 
 def kernl_start(key, W):
-    zero = jnp.zeros(N)
-    return jnp.eye(N), zero + FIRST_ALPHA, jax.tree.map(jnp.zeros_like, W), zero, zero, zero
+    zero = jnp.zeros(len(W.bias))
+    return jnp.eye(len(zero)), zero + FIRST_ALPHA, jax.tree.map(jnp.zeros_like, W), zero, zero, zero
 
 
-KERNL = Algorithm(kernl_start, lambda key: PERTURBATION * jax.random.normal(key, (BLOCK, N)), kernl)
+KERNL = Algorithm(kernl_start, lambda key, n: PERTURBATION * jax.random.normal(key, (BLOCK, n)), kernl)
 
 
 # RFLO: M[k, i, j] ≈ δ(k, i) B[i, j].
