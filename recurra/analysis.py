@@ -11,6 +11,8 @@ import numpy as np
 from jaxtyping import Float, Num
 from scipy import stats
 
+from recurra.result import standard_error
+
 
 @dataclass(frozen=True)
 class Estimate:
@@ -30,9 +32,7 @@ class Estimate:
 
 def mean(x: Float[np.ndarray, " seeds"]) -> Estimate:
     """The mean of independent values; of a single one the error is unknown."""
-    count = len(x)
-    error = float(np.std(x, ddof=1) / np.sqrt(count)) if count > 1 else float("nan")
-    return Estimate(float(np.mean(x)), error, count - 1.0)
+    return Estimate(float(np.mean(x)), standard_error(x), len(x) - 1.0)
 
 
 def paired_difference(x: Float[np.ndarray, " seeds"], y: Float[np.ndarray, " seeds"]) -> Estimate:

@@ -4,16 +4,16 @@ The file is NumPy's own archive of plain arrays, never pickle, and is replaced w
 the previous one.
 """
 
-import json
-import os
+import functools
 import time
 import zipfile
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Protocol, runtime_checkable
 
 import numpy as np
 
+from recurra.files import replacing
 from recurra.fleet import Fleet
 
 #: seconds between two checkpoints
@@ -34,10 +34,14 @@ class Tally(Protocol):
 
 
 class Checkpoint:
-    """Keeps a run in `path` now and then; does nothing where `path` is None."""
+    """Keeps a run in `path` now and then; does nothing where `path` is None.
 
-    def __init__(self, path: Path | None, identity: dict[str, object]):
-        self._path, self._identity = path, json.dumps(identity, sort_keys=True)
+    `identity` says all that the run depends on. It is asked for only when there is something to read or to write, for
+    it may take a while.
+    """
+
+    def __init__(self, path: Path | None, identity: Callable[[], str]):
+        self._path, self._identity = path, functools.cache(identity)
         self._last = time.monotonic()
 
     def load(self, fleet: Fleet, tally: Tally) -> int:
@@ -49,7 +53,7 @@ class Checkpoint:
                 arrays = dict(kept)
         except (OSError, ValueError, zipfile.BadZipFile) as error:
             raise ValueError(f"The checkpoint {self._path} cannot be read: delete it to start over.") from error
-        if str(arrays.pop("identity")) != self._identity:
+        if str(arrays.pop("identity")) != self._identity():
             raise ValueError(
                 f"The checkpoint {self._path} belongs to a run with other settings: delete it, or name another file."
             )
@@ -64,7 +68,7 @@ class Checkpoint:
         if self._path is None or not (now or time.monotonic() - self._last > EVERY):
             return
         arrays = {f"leaf{i}": leaf for i, leaf in enumerate(fleet.snapshot())}
-        arrays |= {"identity": np.array(self._identity), "done": np.array(done), **tally.state()}
+        arrays |= {"identity": np.array(self._identity()), "done": np.array(done), **tally.state()}
         save_arrays(self._path, arrays)
         self._last = time.monotonic()
 
@@ -76,12 +80,5 @@ class Checkpoint:
 
 def save_arrays(path: Path, arrays: dict[str, np.ndarray]) -> None:
     """Write an archive whole or not at all."""
-    partial = path.with_name(f".{path.name}.partial")
-    try:
-        with partial.open("wb") as file:
-            np.savez(file, allow_pickle=False, **arrays)
-            file.flush()
-            os.fsync(file.fileno())
-        partial.replace(path)
-    finally:
-        partial.unlink(missing_ok=True)
+    with replacing(path) as partial, partial.open("wb") as file:
+        np.savez(file, allow_pickle=False, **arrays)

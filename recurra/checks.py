@@ -1,9 +1,12 @@
 """Errors that name the problem, the value seen and the fix, before anything runs."""
 
+import numbers
 from typing import Any
 
 import jax
+import jax.core
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import DTypeLike
 
 
@@ -11,7 +14,10 @@ def float_dtype(dtype: DTypeLike | None) -> jnp.dtype:
     """The floating-point type asked for; JAX's own default (float64 with x64, else float32) when None."""
     if dtype is None:
         return jnp.zeros(()).dtype
-    asked = jnp.dtype(dtype)
+    try:
+        asked = jnp.dtype(dtype)
+    except TypeError:
+        raise ValueError(f"`dtype` must be a floating-point type such as 'float32', and is {dtype!r}.") from None
     if not jnp.issubdtype(asked, jnp.floating):
         raise ValueError(f"`dtype` must be a floating-point type such as 'float32', and is {asked}.")
     if jax.dtypes.canonicalize_dtype(asked) != asked:
@@ -19,19 +25,27 @@ def float_dtype(dtype: DTypeLike | None) -> jnp.dtype:
     return asked
 
 
-def is_concrete_number(value: Any) -> bool:
-    """Whether the value is a plain number; arrays (a traced or vmapped hyperparameter) are let through unchecked."""
-    return isinstance(value, (int, float)) and not isinstance(value, bool)
+def number(value: Any) -> float | None:
+    """The value of a plain number, of NumPy's or JAX's too; None for one that is still being traced."""
+    if isinstance(value, jax.core.Tracer):
+        return None
+    if isinstance(value, bool) or not (isinstance(value, numbers.Real) or np.shape(value) == ()):
+        raise TypeError(f"must be a number, and is {value!r}.")
+    try:
+        return float(value)
+    except (TypeError, ValueError):
+        raise TypeError(f"must be a number, and is {value!r}.") from None
 
 
 def in_range(
     owner: Any, name: str, *, above: float | None = None, least: float | None = None, most: float | None = None
 ) -> None:
     """Raise unless the numeric field `name` of `owner` lies in the range."""
-    value = getattr(owner, name)
-    if not is_concrete_number(value):
-        if isinstance(value, (str, bool)) or value is None:
-            raise TypeError(f"`{name}` of {type(owner).__name__} must be a number, and is {value!r}.")
+    try:
+        value = number(getattr(owner, name))
+    except TypeError as error:
+        raise TypeError(f"`{name}` of {type(owner).__name__} {error}") from None
+    if value is None:
         return
     low = value > above if above is not None else least is None or value >= least
     high = value < float("inf") if most is None else value <= most
@@ -39,13 +53,25 @@ def in_range(
         bounds = f"above {above}" if above is not None else f"at least {least}" if least is not None else ""
         upper = f"at most {most}" if most is not None else "finite"
         wanted = " and ".join(filter(None, [bounds, upper]))
-        raise ValueError(f"`{name}` of {type(owner).__name__} must be {wanted}, and is {value}.")
+        raise ValueError(f"`{name}` of {type(owner).__name__} must be {wanted}, and is {value:g}.")
+
+
+def whole_number(what: str, value: Any, least: int = 1) -> int:
+    """The value, unless it is no whole number of at least `least`; `what` is how the message calls it."""
+    if isinstance(value, bool) or not isinstance(value, numbers.Integral):
+        raise TypeError(f"{what} must be a whole number, and is {value!r}.")
+    if value < least:
+        raise ValueError(f"{what} must be at least {least}, and is {value}.")
+    return int(value)
 
 
 def whole(owner: Any, name: str, least: int = 1) -> None:
     """Raise unless the field `name` of `owner` is a whole number of at least `least`."""
+    whole_number(f"`{name}` of {type(owner).__name__}", getattr(owner, name), least)
+
+
+def function(owner: Any, name: str, example: str) -> None:
+    """Raise unless the field `name` of `owner` can be called."""
     value = getattr(owner, name)
-    if isinstance(value, bool) or not isinstance(value, int):
-        raise TypeError(f"`{name}` of {type(owner).__name__} must be a whole number, and is {value!r}.")
-    if value < least:
-        raise ValueError(f"`{name}` of {type(owner).__name__} must be at least {least}, and is {value}.")
+    if not callable(value):
+        raise TypeError(f"`{name}` of {type(owner).__name__} must be a function such as {example}, and is {value!r}.")

@@ -62,7 +62,10 @@ class SettingsError(Exception):
 
 
 class Settings(BaseModel):
-    """The settings of a run, under the names a TOML file uses; defaults are the paper's."""
+    """The settings of a run, under the names a TOML file uses; defaults are the paper's for most of it.
+
+    On Add at α = 1 the paper raises DNI's rate to 0.05, and DNI(b)'s to 0.05 and 0.01.
+    """
 
     model_config = STRICT
 

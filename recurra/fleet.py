@@ -62,8 +62,10 @@ class Fleet:
             for i, rows in enumerate(self._rows)
         ]
 
-    def close(self) -> None:
-        """Let the threads go."""
+    def __enter__(self) -> "Fleet":
+        return self
+
+    def __exit__(self, *_: object) -> None:
         self._pool.shutdown()
 
     def _call(self, group: tuple[Carry, Keys], start: int, stop: int) -> tuple[Carry, PyTree[Array]]:
@@ -119,7 +121,7 @@ def _raw(leaf: Array) -> Array:
 
 def _like(leaf: Array, raw: np.ndarray) -> Array:
     is_key = jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key)
-    return jax.random.wrap_key_data(jnp.asarray(raw)) if is_key else jnp.asarray(raw)
+    return jax.random.wrap_key_data(jnp.asarray(raw), impl=jax.random.key_impl(leaf)) if is_key else jnp.asarray(raw)
 
 
 def _side_by_side() -> int:

@@ -5,6 +5,7 @@ the same bits however it is cut. Bounds are arguments of the compiled program: o
 steps. Nothing here prints, reads a clock or touches the host.
 """
 
+import zlib
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
@@ -85,8 +86,8 @@ class Loop(eqx.Module):
         cell, dtype = self.network.cell, self.network.cell.dtype
         weights = self.network.init(keys.weights)
         learners = {
-            name: learner.init(cell, weights.cell, jax.random.fold_in(keys.learners, i), self.network.n_out)
-            for i, (name, learner) in enumerate(self.learners.items())
+            name: learner.init(cell, weights.cell, _own(keys.learners, name), self.network.n_out)
+            for name, learner in self.learners.items()
         }
         carry = Carry(
             weights,
@@ -122,14 +123,14 @@ class Loop(eqx.Module):
             done = lambda new, old: jnp.where(last == BLOCK, new, old)
             return carry._replace(task=jax.tree.map(done, task, carry.task)), records
 
-        return jax.lax.fori_loop(start // BLOCK, (stop + BLOCK - 1) // BLOCK, block, (carry, records))
+        return jax.lax.fori_loop(start // BLOCK, (stop - 1) // BLOCK + 1, block, (carry, records))
 
     def _draw(self, carry: Carry, keys: Keys, number: Int[Array, ""]) -> tuple[PyTree[Array], Any]:
         cell, fold = self.network.cell, jax.random.fold_in
         x, label, task = self.task.block(carry.task, fold(keys.stream, number), number, cell.dtype)
         noise = {
-            name: learner.noise(cell, fold(fold(keys.noise, i), number), BLOCK)
-            for i, (name, learner) in enumerate(self.learners.items())
+            name: learner.noise(cell, fold(_own(keys.noise, name), number), BLOCK)
+            for name, learner in self.learners.items()
         }
         return (x, label, noise), task
 
@@ -171,8 +172,10 @@ class Loop(eqx.Module):
             return weights, state
         if isinstance(learner, Intermittent):  # computed there and then, and no zeros are made between
             compute = lambda: learner.gradient(tick, learned)
-        elif emits is True or not isinstance(self.optimizer, optax.GradientTransformation):
-            return _apply(self.optimizer, gradient, state, weights)  # plain descent along zeros goes nowhere
+        elif emits is True:
+            return _apply(self.optimizer, gradient, state, weights)
+        elif not isinstance(self.optimizer, optax.GradientTransformation):  # a rate of zero goes nowhere
+            return _apply(jnp.where(emits, self.optimizer, 0), gradient, state, weights)
         # A momentum must not decay where nothing was emitted.
         move = lambda: _apply(self.optimizer, compute(), state, weights)
         return jax.lax.cond(emits, move, lambda: (weights, state))
@@ -197,6 +200,11 @@ class Loop(eqx.Module):
 
 #: the name of the learner whose gradients are applied
 APPLIED = "applied"
+
+
+def _own(key: PRNGKeyArray, name: str) -> PRNGKeyArray:
+    """A learner's key: it depends on its name alone, so that a probe changes nothing for the others."""
+    return jax.random.fold_in(key, 0 if name == APPLIED else zlib.crc32(name.encode()))
 
 
 def _delayed(now: Moment, late: Moment, t: Int[Array, ""]) -> tuple[Moment, Moment]:

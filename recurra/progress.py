@@ -41,25 +41,37 @@ def _bar(label: str, steps: int) -> Iterator[Report]:
     )
     with Progress(*columns, console=Console(stderr=True)) as bar:
         task = bar.add_task(label, total=steps, rate="compiling")
-        started = time.perf_counter()
+        pace = _Pace()
 
         def report(done: int) -> None:
-            rate = done / max(time.perf_counter() - started, 1e-9)
-            bar.update(task, completed=done, rate=f"{rate:,.0f} steps/s" if done else "")
+            rate = pace(done)
+            bar.update(task, completed=done, rate=f"{rate:,.0f} steps/s" if rate else "")
 
         yield report
 
 
+class _Pace:
+    """Steps a second since the first report, which comes when the run starts or goes on."""
+
+    def __init__(self) -> None:
+        self._first: tuple[int, float] | None = None
+
+    def __call__(self, done: int) -> float:
+        now = time.perf_counter()
+        self._first = self._first or (done, now)
+        before, started = self._first
+        return (done - before) / max(now - started, 1e-9)
+
+
 def _log_lines(label: str, steps: int) -> Report:
-    started = last = time.perf_counter()
+    last, pace = time.perf_counter(), _Pace()
 
     def report(done: int) -> None:
         nonlocal last
-        now = time.perf_counter()
-        if now - last < LOG_EVERY or not done:
+        now, rate = time.perf_counter(), pace(done)
+        if now - last < LOG_EVERY or not rate:
             return
         last = now
-        rate = done / (now - started)
         left = int((steps - done) / rate)
         clock = f"{left // 3600}:{left // 60 % 60:02d}:{left % 60:02d}"
         print(f"{label}: {done:,} of {steps:,} steps, {rate:,.0f} steps/s, {clock} left", file=sys.stderr, flush=True)

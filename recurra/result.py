@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from jaxtyping import PyTree
 
+from recurra.files import replacing
 from recurra.network import NetworkWeights
 
 if TYPE_CHECKING:
@@ -34,14 +35,18 @@ class Result:
     compile_seconds: float
 
     def final_loss(self, last: float = 0.1) -> np.ndarray:
-        """Each seed's mean loss over the last part of the run, the last tenth by default; nan where it diverged."""
+        """Each seed's mean loss over the windows that end in the last part of the run, by default its last tenth.
+
+        It is nan for a seed that diverged, whether or not its loss came back.
+        """
         if not 0 < last <= 1:
             raise ValueError(f"`last` is the part of the run to average over, in (0, 1], and is {last}.")
         if not len(self.step):
             return np.full(len(self.seeds), np.nan)
         length = np.diff(self.step, prepend=0)
         inside = self.step > self.steps * (1 - last)
-        return np.average(self.loss[:, inside], axis=1, weights=length[inside])
+        mean = np.average(self.loss[:, inside], axis=1, weights=length[inside])
+        return np.where([seed in self.diverged for seed in self.seeds], np.nan, mean)
 
     def to_xarray(self) -> "xarray.Dataset":
         """Loss by seed and step."""
@@ -66,10 +71,6 @@ def standard_error(values: np.ndarray) -> float:
 
 
 def save(data: "xarray.Dataset", path: Path) -> None:
-    """Write a netCDF file whole or not at all: a file of the same name stays until the new one is complete."""
-    partial = path.with_name(f".{path.name}.partial")
-    try:
+    """Write a netCDF file, whole or not at all."""
+    with replacing(path) as partial:
         data.to_netcdf(partial, engine="h5netcdf")
-        partial.replace(path)
-    finally:
-        partial.unlink(missing_ok=True)

@@ -6,7 +6,6 @@ import signal
 import sys
 import tempfile
 from collections.abc import Mapping
-from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -53,8 +52,6 @@ def check_writable(out: Path, force: bool) -> None:
             pass
     except OSError as error:
         raise SettingsError(f"`out` is {out}, which cannot be written: {error.strerror}.") from None
-    if find_spec("h5py") is None:
-        raise SettingsError("`out` needs the package h5py, which is not installed: run `pip install h5py` first.")
 
 
 def run(settings: Settings, parts: Parts, out: Path | None, as_json: bool) -> int:
@@ -158,7 +155,7 @@ def _print_summaries(summaries: list[dict[str, Any]]) -> None:
         seeds = f"{each['seeds'] - len(each['diverged'])} of {each['seeds']}"
         rows.append((each["learner"], loss, error, seeds, f"{each['steps']:,}", f"{each['seconds']:,.1f}"))
     print_table(("Learner", "Final loss", "Std. error", "Seeds", "Steps", "Seconds"), rows)
-    print("\nFinal loss is the mean over the last tenth of the steps and over seeds.")
+    print("\nFinal loss is the mean over seeds and over the windows that end in the last tenth of the steps.")
     for each in summaries:
         if each["diverged"]:
             where = ", ".join(f"seed {seed} at step {step:,}" for seed, step in each["diverged"].items())

@@ -65,8 +65,12 @@ def test_structure_and_dtype(name, cell, dtype):
 
 @each_pair
 def test_random_feedback_serves_every_learner(name, cell):
+    """Credit through fixed weights is exact credit of a network whose readout they are."""
     learner = rc.LEARNERS[name]()
     network, weights, xs, ys = problem(CELLS[cell], random_feedback=True)
+    tick = network.step(weights, network.cell.init_state(), xs[0], ys[0], jnp.array(0, "int32")).tick
+    np.testing.assert_allclose(tick.cbar[0], tick.error @ weights.feedback, rtol=1e-12)
+    assert distance(tick.cbar[0], tick.error @ weights.readout.W) > 1e-3
     for gradient, _, _ in drive(network, learner, weights, xs, ys):
         assert all(bool(jnp.isfinite(leaf).all()) for leaf in jax.tree.leaves(gradient))
 

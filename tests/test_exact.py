@@ -217,9 +217,11 @@ class ForgetfulRTRL(rc.RTRL):
 def test_wrong_past_facing_rules_fail(wrong):
     make, step = CELLS["leaky rnn"]
     network, weights, xs, ys = problem(make)
-    gradient = drive(network, wrong, weights, xs, ys)[5][0]
+    gradient, state, _ = drive(network, wrong, weights, xs, ys)[5]
     a0 = network.cell.init_state()
     assert distance(gradient, reference.gradient_of_one_loss(step, weights.cell, weights.readout, a0, xs, ys, 5)) > 1e-3
+    right = rc.RTRL().influence(network.cell, weights.cell, drive(network, rc.RTRL(), weights, xs, ys)[5][1])
+    assert distance(wrong.influence(network.cell, weights.cell, state), right) > 1e-3
 
 
 def test_wrong_future_facing_rules_fail():

@@ -50,8 +50,8 @@ def test_rflo_of_any_cell_is_rtrl_without_recurrent_weights():
 
 
 @pytest.mark.parametrize("cell", CELLS)
-def test_future_bptt_and_dni_learn_the_same_direction_as_a_local_rule_at_horizon_zero(cell):
-    """DNI whose A is zero but for the bias column hands that column to Mbar: deposit is checked by itself."""
+def test_immediate_credit_times_immediate_influence_is_one_step_of_backpropagation(cell):
+    """c̄ M̄, which every future-facing rule ends in, by itself."""
     make, step = CELLS[cell]
     network, weights, xs, ys = problem(make)
     ticks = drive(network, rc.Fixed(), weights, xs, ys)

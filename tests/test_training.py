@@ -1,8 +1,12 @@
 """The training call as its users meet it: recordings, probes, bad input, divergence, interruption."""
 
+import json
 import os
 import signal
+import subprocess
+import sys
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -11,7 +15,7 @@ import pytest
 from driving import distance
 
 import recurra as rc
-from recurra.recording import Losses
+from recurra.tally import Losses
 
 
 def network(n=4, **kwargs):
@@ -69,11 +73,34 @@ def test_probes_change_nothing_and_a_probe_of_the_driver_agrees_with_it():
     np.testing.assert_allclose(probed.records["norms"]["applied"], probed.records["norms"]["same"], rtol=1e-9)
 
 
+def test_a_probe_changes_nothing_whatever_it_is_called():
+    """Names sort before and after that of the learner that trains, and that learner is random."""
+    record = {"norms": rc.record.gradient_norms}
+    alone = train(rc.UORO())
+    for name in ("a", "zz"):
+        probed = train(rc.UORO(), probes={name: rc.KFRTRL(), name + "2": rc.RFLO()}, record=record)
+        assert distance(alone.weights, probed.weights) == 0
+
+
+class Silent(rc.RFLO):
+    """Computes, and never emits."""
+
+    def emits(self, t):
+        return t < 0
+
+
+def test_what_is_not_emitted_is_not_applied():
+    for optimizer in (0.01, optax.sgd(0.01)):
+        moved, held = (train(learner, optimizer=optimizer).weights.cell for learner in (rc.RFLO(), Silent()))
+        assert distance(held, train(rc.Fixed(), optimizer=optimizer).weights.cell) == 0
+        assert distance(moved, held) > 0
+
+
 def test_delayed_gradients_stand_at_their_own_step():
     """F-BPTT with a horizon of T against one whose horizon is 1: both for step s, though emitted T - 1 steps apart.
 
-    With a task whose labels come from a memoryless network the far future hardly matters, so their alignment is high
-    at the same step; misaligned by a step, it is not.
+    Labels reach two steps back, so the far future hardly matters and they align well at the same step; misaligned by
+    a step, they do not.
     """
     T, steps = 5, 200
     record = {"gradients": rc.record.gradients, "emitted": rc.record.emitted, "x": lambda moment: moment.input}
@@ -279,7 +306,64 @@ BAD_INPUT = [
     ("probe name", lambda: train(probes={"applied": rc.RTRL()}, record={"s": rc.record.state}), "applied"),
     ("silent probe", lambda: train(probes={"x": rc.RTRL()}), "record"),
     ("large key", lambda: train(key=2**32), "`key`"),
+    ("raw key", lambda: train(key=jnp.zeros(2, "uint32")), "jax.random.key(0)"),
+    ("large seeds", lambda: train(seeds=[2**33]), "2³²"),
+    ("unknown dtype", lambda: rc.RNN(2, 3, dtype="foo"), "'foo'"),
+    ("ragged rows", lambda: rc.Arrays([[1.0], [1.0, 2.0]], [[1.0], [1.0]]), "different lengths"),
+    ("infinite rate", lambda: train(optimizer=np.inf), "finite"),
+    ("mimic under cross-entropy", lambda: rc.train(mimic_net(), rc.RFLO(), mimic(), steps=5), "SquaredError"),
+    ("mimic in float32", lambda: rc.train(mimic_net("float32"), rc.RFLO(), mimic(), steps=5), "float32"),
 ]
+
+
+def mimic():
+    return rc.Mimic(rc.RNN(2, 3), outputs=2)
+
+
+def mimic_net(dtype=None):
+    return rc.Network(rc.RNN(2, 4, dtype=dtype), 2)
+
+
+#: What only a program without type checking lets through as far as our own checks.
+WRONG_TYPES = {
+    "train(key='a')": "`key` must be a whole number, and is 'a'",
+    "train(seeds=2.5)": "`seeds` must be a whole number, and is 2.5",
+    "train(seeds=[1.7, 2])": "Each of `seeds` must be a whole number, and is 1.7",
+    "train(probes=[rc.RTRL()])": "`probes` must map names",
+    "train(probes={'x': rc.RTRL})": "`probes['x']` must be a learner",
+    "train(record=rc.record.state)": "`record` must map names",
+    "train(optimizer='sgd')": "`optimizer` must be a learning rate or an Optax optimizer, and is 'sgd'",
+    "rc.RNN(2, 3, np.float32(2))": "at most 1.0, and is 2",
+    "rc.RNN(2, 3, jnp.array(2.0))": "at most 1.0, and is 2",
+    "rc.RNN(2, 3, [0.5])": "`alpha` of RNN must be a number",
+    "rc.RNN(2, 3, 'fast')": "`alpha` of RNN must be a number",
+    "rc.RNN(2, 3, phi='tanh')": "`phi` of RNN must be a function",
+    "rc.UORO(nu='signs')": "`nu` of UORO must be a function",
+    "rc.Arrays(np.full((3, 2), 1e300), np.full((3, 2), 0.5))": "row 0, column 0",
+}
+WITHOUT_CHECKS = """
+import json, sys
+import jax.numpy as jnp, numpy as np
+import recurra as rc
+def train(**settings):
+    return rc.train(rc.Network(rc.RNN(2, 3), 2), rc.RFLO(), rc.Add(1, 2), steps=10, progress=False, **settings)
+def message(call):
+    try:
+        return f"no error: {eval(call)}"
+    except (TypeError, ValueError) as error:
+        return str(error)
+print(json.dumps({call: message(call) for call in json.loads(sys.argv[1])}))
+other = train(optimizer=jnp.array(0.01), seeds=np.int64(2), key=np.int64(3))
+assert np.array_equal(other.loss, train(optimizer=0.01, seeds=2, key=3).loss)
+"""
+
+
+def test_wrong_types_are_one_clear_error_and_numbers_of_numpy_and_jax_are_numbers():
+    command = [sys.executable, "-c", WITHOUT_CHECKS, json.dumps(list(WRONG_TYPES))]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=600)
+    assert done.returncode == 0, done.stderr
+    for call, found in json.loads(done.stdout).items():
+        assert WRONG_TYPES[call] in found, (call, found)
 
 
 @pytest.mark.parametrize(("call", "message"), [case[1:] for case in BAD_INPUT], ids=[case[0] for case in BAD_INPUT])
@@ -292,21 +376,35 @@ def test_bad_input_is_one_clear_error(call, message):
 
 @pytest.mark.parametrize("name", [name for name, learner in rc.LEARNERS.items() if learner.unitwise])
 def test_a_learner_the_cell_cannot_serve(name):
-    import equinox as eqx
-
     cell = rc.GeneralCell(eqx.nn.GRUCell(2, 4, key=jax.random.key(0)), 2, jnp.zeros(4))
     with pytest.raises(TypeError, match="GRUCell is a general one: use"):
         train(rc.LEARNERS[name](), net=rc.Network(cell, 2))
 
 
 def test_a_general_cell_that_does_not_fit():
-    import equinox as eqx
-
     cell = eqx.nn.GRUCell(2, 4, key=jax.random.key(0))
     with pytest.raises(TypeError, match="could not be called"):
         rc.GeneralCell(cell, 3, jnp.zeros(4))
     with pytest.raises(TypeError, match="share one dtype"):
         rc.GeneralCell(cell, 2, jnp.zeros(4, "float32"))
+    with pytest.raises(TypeError, match="`make` of GeneralCell must build a GRUCell like"):
+        rc.GeneralCell(cell, 2, jnp.zeros(4), make=lambda key: eqx.nn.GRUCell(2, 5, key=key))
+
+
+def test_a_general_cell_keeps_arrays_that_are_no_weights():
+    class Shifted(eqx.Module):
+        cell: eqx.nn.GRUCell
+        order: jax.Array
+
+        def __call__(self, x, state):
+            return self.cell(x, state)[self.order]
+
+    make = lambda order: Shifted(eqx.nn.GRUCell(2, 4, key=jax.random.key(0)), jnp.array(order))
+    losses = [
+        train(rc.RTRL(), net=rc.Network(rc.GeneralCell(make(order), 2, jnp.zeros(4)), 2)).loss
+        for order in ([0, 1, 2, 3], [3, 0, 1, 2])
+    ]
+    assert not np.array_equal(*losses)
 
 
 def test_an_interrupted_run_goes_on_from_its_checkpoint_with_the_same_bits(tmp_path):
@@ -325,16 +423,30 @@ def test_an_interrupted_run_goes_on_from_its_checkpoint_with_the_same_bits(tmp_p
 
 
 def test_a_checkpoint_of_other_settings_or_a_broken_one_is_refused(tmp_path):
-    file = tmp_path / "run.npz"
-    train(rc.UORO(), steps=2_000_000_000, checkpoint=file, progress=ctrl_c_after(1))
-    for change in ({"optimizer": 0.02}, {"seeds": 3}, {"key": 7}):
+    file, rows = tmp_path / "run.npz", np.full((50, 2), 0.5)
+    settings = {"steps": 2_000_000_000, "window": 1000, "optimizer": optax.sgd(0.01)}
+    settings["task"] = rc.Arrays(rows, rows, repeat=True)
+    train(rc.UORO(), **settings, checkpoint=file, progress=ctrl_c_after(1))
+    others = {"key": 7, "seeds": 3, "optimizer": optax.sgd(0.02), "task": rc.Arrays(rows + 0.1, rows, repeat=True)}
+    others |= {"learner": rc.RFLO(), "net": network(phi=jax.nn.relu)}
+    for name, value in others.items():
         with pytest.raises(ValueError, match="other settings"):
-            train(rc.UORO(), steps=2_000_000_000, checkpoint=file, **change)
-    with pytest.raises(ValueError, match="other settings"):
-        train(rc.RFLO(), steps=2_000_000_000, checkpoint=file)
+            train(**{"learner": rc.UORO(), **settings, name: value}, checkpoint=file)
+    with pytest.raises(ValueError, match="is at step"):
+        train(rc.UORO(), **{**settings, "steps": 10}, checkpoint=file)
+    with pytest.raises(ValueError, match="is a folder"):
+        train(rc.UORO(), **settings, checkpoint=tmp_path)
     file.write_bytes(file.read_bytes()[:100])
     with pytest.raises(ValueError, match="cannot be read"):
-        train(rc.UORO(), steps=2_000_000_000, checkpoint=file)
+        train(rc.UORO(), **settings, checkpoint=file)
+
+
+def test_a_checkpoint_keeps_another_kind_of_key(tmp_path):
+    file, settings = tmp_path / "run.npz", {"key": jax.random.key(0, impl="rbg"), "window": 500}
+    first = train(rc.UORO(), steps=2_000_000_000, **settings, checkpoint=file, progress=ctrl_c_after(1000))
+    later = train(rc.UORO(), steps=first.steps + 1000, **settings, checkpoint=file)
+    whole = train(rc.UORO(), steps=later.steps, **settings)
+    assert np.array_equal(whole.loss, later.loss)
 
 
 def test_chunks_do_not_change_a_bit_of_a_result():

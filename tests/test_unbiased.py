@@ -84,6 +84,23 @@ def test_full_rank_kronecker_sum_is_rtrl_without_randomness(cell):
         assert distance(M, expected) < EXACT
 
 
+def test_a_kronecker_sum_of_lower_rank_is_not_rtrl():
+    """The control of the test above."""
+    network, weights, xs, ys = problem(CELLS["rnn"][0], n=2, n_in=2, steps=8)
+    expected = rc.RTRL().influence(network.cell, weights.cell, drive(network, rc.RTRL(), weights, xs, ys)[-1][1])
+    state = drive(network, rc.ROK(r=2), weights, xs, ys, noise=jnp.ones((8, 3)))[-1][1]
+    assert distance(rc.ROK(r=2).influence(network.cell, weights.cell, state), expected) > 1e-3
+
+
+class UnbalancedKFRTRL(rc.KFRTRL):
+    """Unbiased, with ρ0 = 10 and ρ1 = 1, which balances nothing."""
+
+    def advance(self, tick, state, noise):
+        ((B,),), ((D,),) = state.B, tick.trace.D
+        A = jax.tree.map(lambda a, now: 10 * noise[0] * a + noise[1] * now, state.A, tick.trace.ahat)
+        return type(state)(A, ((noise[0] / 10 * tick.push((B,))[0] + noise[1] * jnp.diag(D),),))
+
+
 @pytest.mark.parametrize("cell", ["rnn", "leaky rnn"])
 def test_order_of_variances(cell):
     """Total variance over all sign patterns of the same steps: KF below UORO and R-KF, r-OK falling with r."""
@@ -95,6 +112,10 @@ def test_order_of_variances(cell):
     falling = [variance(rc.ROK(r=r), r + 1) for r in (1, 2, 3)]
     assert falling[0] > falling[1] > falling[2]
     assert falling[0] <= kf + 1e-12  # optimal among rank one
+    # The control: a rule that is unbiased too, but balances badly, does not keep its place.
+    every, steps = estimates(UnbalancedKFRTRL(initial_scale=0.0), 2, network, weights, xs, ys)
+    assert distance(every.mean(axis=0), exact(network, weights, xs, ys, steps)) < EXACT
+    assert every.var(axis=0).sum() > variance(rc.RKFRTRL(initial_scale=0.0), 2)
 
 
 @pytest.mark.parametrize("nu", [noise.signs, noise.gaussian, noise.uniform])
@@ -152,11 +173,32 @@ class SignlessKFRTRL(rc.KFRTRL):
         return super().advance(tick, state, (noise[0] ** 2, noise[1] ** 2))
 
 
-@pytest.mark.parametrize(
-    ("wrong", "count"), [(BiasedUORO(initial_scale=0.0), 2), (SignlessKFRTRL(initial_scale=0.0), 2), (rc.UORO(), 2)]
-)
+class SignlessRKFRTRL(rc.RKFRTRL):
+    """ν without its signs."""
+
+    def advance(self, tick, state, noise):
+        return super().advance(tick, state, jax.tree.map(jnp.abs, noise))
+
+
+class TruncatedROK(rc.ROK):
+    """The best r terms, as if the rest did not matter: less variance, and a bias."""
+
+    def advance(self, tick, state, noise):
+        return super().advance(tick, state, jnp.ones_like(noise))
+
+
+WRONG = {
+    "uoro": (BiasedUORO(initial_scale=0.0), 2),
+    "kf-rtrl": (SignlessKFRTRL(initial_scale=0.0), 2),
+    "r-kf-rtrl": (SignlessRKFRTRL(initial_scale=0.0), 2),
+    "r-ok": (TruncatedROK(r=1), 2),
+    "right, but from a random start": (rc.UORO(), 2),
+}
+
+
+@pytest.mark.parametrize(("wrong", "count"), WRONG.values(), ids=WRONG)
 def test_biased_rules_fail(wrong, count):
-    """The last is right, but starts from the paper's random tensors instead of zero, which is a bias at first."""
+    """The last starts from the paper's random tensors instead of zero, which is a bias at first."""
     network, weights, xs, ys = problem(CELLS["rnn"][0], n=2, n_in=1, steps=3)
     every, steps = estimates(wrong, count, network, weights, xs, ys)
     assert distance(every.mean(axis=0), exact(network, weights, xs, ys, steps)) > 1e-3

@@ -22,6 +22,7 @@ class GeneralCell(Cell):
     """
 
     weights: Weights
+    buffers: PyTree[Array]
     skeleton: PyTree = eqx.field(static=True)
     first: PyTree[Array]
     n_in: int = eqx.field(static=True)
@@ -29,7 +30,8 @@ class GeneralCell(Cell):
     make: Any = eqx.field(static=True)
 
     def __init__(self, cell: Any, n_in: int, state: PyTree[Array], make: Any = None):
-        self.weights, self.skeleton = eqx.partition(cell, eqx.is_inexact_array)
+        self.weights, rest = eqx.partition(cell, eqx.is_inexact_array)
+        self.buffers, self.skeleton = eqx.partition(rest, eqx.is_array)
         self.first = jax.tree.map(jnp.asarray, state)
         self.n_in = n_in
         self.make = make
@@ -39,6 +41,7 @@ class GeneralCell(Cell):
             raise TypeError(f"The weights and state of {self.name} must share one dtype, and have {sorted(dtypes)}.")
         self.dtype = checks.float_dtype(dtypes.pop())
         self._check_step(cell)
+        self._check_make()
 
     @property
     def name(self) -> str:
@@ -93,7 +96,7 @@ class GeneralCell(Cell):
         return ravel_pytree(weights)[1](row)
 
     def _step(self, weights: Weights, a: State, x: Array) -> State:
-        return self._split(eqx.combine(weights, self.skeleton)(x, self._joined(a)))
+        return self._split(eqx.combine(weights, self.buffers, self.skeleton)(x, self._joined(a)))
 
     def _split(self, state: PyTree[Array]) -> State:
         return tuple(leaf.reshape(-1) for leaf in jax.tree.leaves(state))
@@ -104,6 +107,18 @@ class GeneralCell(Cell):
 
     def _dense(self, c: Credit) -> State:
         return tuple(jnp.zeros(width, self.dtype) if u is None else u for u, width in zip(c, self.widths, strict=True))
+
+    def _check_make(self) -> None:
+        if self.make is None:
+            return
+        checks.function(self, "make", "lambda key: equinox.nn.GRUCell(2, 32, key=key)")
+        shapes = lambda tree: [(leaf.shape, leaf.dtype) for leaf in jax.tree.leaves(tree)]
+        made = eqx.filter_eval_shape(self.init_weights, jax.random.key(0))
+        if shapes(made) != shapes(self.weights):
+            raise TypeError(
+                f"`make` of GeneralCell must build a {self.name} like the one given, whose weights have shapes "
+                f"{shapes(self.weights)}, and builds {shapes(made)}."
+            )
 
     def _check_step(self, cell: Any) -> None:
         shape = lambda tree: jax.tree.map(lambda leaf: (jnp.shape(leaf), jnp.result_type(leaf)), tree)

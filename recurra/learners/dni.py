@@ -70,7 +70,8 @@ class DNIb(FutureFacing):
 
     The bootstrapped credit passes through tanh, cbar through fixed random weights, and J is replaced by a matrix that
     learns to predict a[0](t) from a[0](t-1) by the perceptron rule. It starts at w_rec; a cell with several gates
-    starts it at their mean. What a unit keeps to itself, such as an LSTM's memory, is assigned no credit of its own.
+    starts it at their mean. Its feedback weights are its own, whether or not the network's credit is exact. What a unit
+    keeps to itself, such as an LSTM's memory, is assigned no credit of its own.
     """
 
     learning_rate: float | Float[Array, ""] = 1e-3

@@ -39,6 +39,7 @@ class RKFRTRL(PastFacing):
 
     def __check_init__(self) -> None:
         checks.in_range(self, "initial_scale", least=0.0)
+        checks.function(self, "nu", "recurra.noise.gaussian")
 
     def init(self, cell: Cell, weights: Weights, key: PRNGKeyArray, n_out: int) -> ReverseKronecker:
         cell = unitwise(cell)

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from recurra.files import replacing
 from recurra.paper.claims import ledger
 from recurra.paper.experiments import Arrays
 from recurra.paper.figures import FIGURES
@@ -85,6 +86,5 @@ def _remember(store: Store, profile: Profile) -> None:
     """The profile of the latest call, for `recurra report`."""
     mark = store.directory / MARK
     about: dict[str, Any] = {**json.loads(mark.read_text()), "profile": dataclasses.asdict(profile)}
-    partial = mark.with_name(f".{MARK}.partial")
-    partial.write_text(json.dumps(about))
-    partial.replace(mark)
+    with replacing(mark) as partial:
+        partial.write_text(json.dumps(about))

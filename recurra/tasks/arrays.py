@@ -36,7 +36,6 @@ class Arrays(Task):
         return self.labels.shape[1]
 
     def check(self, loss: Loss, steps: int, dtype: jnp.dtype) -> None:
-        """Raise if the labels make no sense under the loss, or the rows do not last."""
         for name, array in (("inputs", self.inputs), ("labels", self.labels)):
             if jnp.issubdtype(array.dtype, jnp.floating) and array.dtype != dtype:
                 raise TypeError(
@@ -61,7 +60,10 @@ class Arrays(Task):
 
 
 def _rows(value: Any, name: str) -> Float[Array, "rows columns"]:
-    array = np.asarray(value)
+    try:
+        array = np.asarray(value)
+    except ValueError:
+        raise ValueError(f"`{name}` must be one array, (steps, features), and has rows of different lengths.") from None
     if array.ndim != 2:
         raise ValueError(
             f"`{name}` must have two axes, (steps, features), and has shape {array.shape}: use array[:, None] for a "
@@ -71,11 +73,12 @@ def _rows(value: Any, name: str) -> Float[Array, "rows columns"]:
         raise TypeError(f"`{name}` must hold numbers, and holds {array.dtype}.")
     if np.issubdtype(array.dtype, np.complexfloating):
         raise TypeError(f"`{name}` must be real, and is {array.dtype}.")
-    wrong = np.argwhere(~np.isfinite(array))
+    found = jnp.array(array if np.issubdtype(array.dtype, np.floating) else array.astype(float))
+    wrong = np.argwhere(~np.isfinite(found))  # also what JAX's precision cannot hold
     if wrong.size:
         row, column = wrong[0]
         raise ValueError(
             f"`{name}` must be finite, and row {row}, column {column} is {array[row, column]} "
             f"({len(wrong)} such values in all): drop or fill them first."
         )
-    return jnp.array(array if np.issubdtype(array.dtype, np.floating) else array.astype(float))
+    return found

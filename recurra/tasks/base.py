@@ -7,6 +7,8 @@ import equinox as eqx
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, PRNGKeyArray
 
+from recurra.losses import Loss
+
 #: a number, or one that a compiled program takes as an argument
 WholeNumber = int | Int[Array, ""]
 #: Steps for which random numbers are drawn at once: enough to make drawing cheap, few enough to stay in cache.
@@ -27,6 +29,10 @@ class Task(eqx.Module):
     def traced(self) -> "Task":
         """The task with its whole numbers that no shape depends on as arrays: another value compiles nothing anew."""
         return self
+
+    def check(self, loss: Loss, steps: int, dtype: jnp.dtype) -> None:
+        """Raise if a network with this loss and dtype cannot be trained on it for so many steps."""
+        return None
 
     @abc.abstractmethod
     def init(self, key: PRNGKeyArray, dtype: jnp.dtype) -> Any:

@@ -5,6 +5,7 @@ from typing import NamedTuple
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Float, Int, PRNGKeyArray
 
 from recurra import checks
@@ -12,7 +13,7 @@ from recurra.algebra import matvec
 from recurra.cells.base import State
 from recurra.cells.rnn import RNN
 from recurra.cells.unitwise import Gates, UnitwiseCell
-from recurra.losses import SquaredError
+from recurra.losses import Loss, SquaredError
 from recurra.network import Network, Readout
 from recurra.noise import signs
 from recurra.tasks.base import BLOCK, Task, WholeNumber, held
@@ -30,8 +31,8 @@ class Target(NamedTuple):
 class Mimic(Task):
     """Labels are the outputs of an untrained `target` network that hears the same fair bits.
 
-    The target starts like a network to be trained, but its biases are ~ N(0, `bias`). With `stretch` each input lasts
-    that many steps, while the target moves at every step.
+    The target starts like a network to be trained, but N(0, `bias`) is added to its biases. With `stretch` each input
+    lasts that many steps, while the target moves at every step.
     """
 
     target: UnitwiseCell = eqx.field(default_factory=lambda: RNN(n_in=32, n=32))
@@ -53,6 +54,17 @@ class Mimic(Task):
     @property
     def n_out(self) -> int:
         return self.outputs
+
+    def check(self, loss: Loss, steps: int, dtype: jnp.dtype) -> None:
+        if self.target.dtype != dtype:
+            raise TypeError(f"The target of Mimic is {self.target.dtype} and the network is {dtype}: make them equal.")
+        try:
+            loss.check_labels(np.full((1, self.outputs), -1.0))  # a label that occurs
+        except ValueError:
+            raise ValueError(
+                f"Labels of Mimic are any real numbers, and the loss is {type(loss).__name__}: use "
+                "Network(..., loss=recurra.SquaredError())."
+            ) from None
 
     def traced(self) -> Task:
         return eqx.tree_at(lambda task: task.stretch, self, jnp.asarray(self.stretch, "int32"))

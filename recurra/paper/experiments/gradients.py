@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import jax
 import numpy as np
@@ -32,6 +32,8 @@ GROWTH = 4
 class Gradients(Experiment):
     """Gradients leave the compiled loop in full and are reduced here, a chunk at a time."""
 
+    version: ClassVar[int] = 2
+
     task: str
     seeds: int
     steps: int
@@ -52,19 +54,18 @@ class Gradients(Experiment):
         recorders = {"gradients": record.gradients}
         network = network_of(task, "1")
         loop = numbers_as_arrays(Loop(network, learners, task, LEARNING_RATE, recorders))
-        fleet = Fleet(loop, jax.random.key(0), tuple(range(self.seeds)), CHUNK)
         tally = Tally(self.seeds, self.steps - loop.delay)
-        kept = Checkpoint(checkpoint, self.settings())
-        start = kept.load(fleet, tally)
-        while start < self.steps:
-            stop = min(start + fleet.capacity, self.steps)
-            _, records = fleet.advance(start, stop)
-            early = max(loop.delay - start, 0)  # moments that lie before the first step
-            tally.add(_stacked(records["gradients"])[:, early:])
-            start = stop
-            kept.keep(fleet, tally, start)
-            advance(start / self.steps)
-        fleet.close()
+        kept = Checkpoint(checkpoint, lambda: str(self.settings()))
+        with Fleet(loop, jax.random.key(0), tuple(range(self.seeds)), CHUNK) as fleet:
+            start = kept.load(fleet, tally)
+            while start < self.steps:
+                stop = min(start + fleet.capacity, self.steps)
+                _, records = fleet.advance(start, stop)
+                early = max(loop.delay - start, 0)  # moments that lie before the first step
+                tally.add(_stacked(records["gradients"])[:, early:])
+                start = stop
+                kept.keep(fleet, tally, start)
+                advance(start / self.steps)
         return tally.arrays()
 
 

@@ -50,10 +50,9 @@ class SmallRate(Experiment):
         task = task_of("add", "1")
         network = network_of(task, "1")
         loop = numbers_as_arrays(Loop(network, {APPLIED: learner}, task, rate, {}))
-        fleet = Fleet(loop, jax.random.key(0), tuple(range(self.seeds)), STRETCH)
-        fleet.advance(0, STRETCH)
-        fleet.close()
-        return fleet.weights().cell
+        with Fleet(loop, jax.random.key(0), tuple(range(self.seeds)), STRETCH) as fleet:
+            fleet.advance(0, STRETCH)
+            return fleet.weights().cell
 
 
 def _relative(online, unrolled, first) -> np.ndarray:

@@ -6,60 +6,71 @@ import jax
 import numpy as np
 from jaxtyping import PyTree
 
+#: steps whose losses wait to be added up
+PIECE = 4096
+
 
 class Losses:
-    """Window means of the loss. A window is averaged whole, in double precision, once its last step is in."""
+    """Window means of the loss, in double precision.
+
+    A window is added up piece by piece, and where the pieces end does not depend on how the run is cut.
+    """
 
     def __init__(self, seeds: tuple[int, ...], window: int):
         self.seeds, self.window = seeds, window
         self.diverged: dict[int, int] = {}
         self._means: list[np.ndarray] = []
-        self._pending: list[np.ndarray] = []
-        self._waiting = self._seen = 0
+        self._seen, self._sum = 0, np.zeros(len(seeds))  # the sum is over the pieces of the window so far
+        self._pending = np.zeros((len(seeds), 0), np.float32)
 
     def append(self, losses: np.ndarray) -> None:
         """Each seed's loss at the next steps, (seed, step)."""
         self._note_divergence(losses)
         self._seen += losses.shape[1]
-        self._waiting += losses.shape[1]
-        self._pending.append(losses)
-        if self._waiting < self.window:
-            return
-        pending = np.concatenate(self._pending, axis=1)
-        whole = self._waiting // self.window
-        for i in range(whole):
-            self._means.append(self._mean(pending[:, i * self.window : (i + 1) * self.window]))
-        self._pending = [pending[:, whole * self.window :].copy()]
-        self._waiting -= whole * self.window
+        pending = np.concatenate([self._pending.astype(losses.dtype), losses], axis=1)
+        while pending.shape[1] >= (piece := self._piece(self._seen - pending.shape[1])):
+            self._sum = self._sum + pending[:, :piece].sum(axis=1, dtype=np.float64)
+            pending = pending[:, piece:]
+            if self._inside(pending) == 0:
+                self._means.append(self._sum / self.window)
+                self._sum = np.zeros(len(self.seeds))
+        self._pending = pending.copy()
 
     def means(self) -> np.ndarray:
         """(seed, window), an unfinished window last."""
-        rest = [self._mean(np.concatenate(self._pending, axis=1))] if self._waiting else []
+        count = self._seen % self.window
+        rest = [(self._sum + self._pending.sum(axis=1, dtype=np.float64)) / count] if count else []
         return np.stack(self._means + rest, axis=1) if self._means or rest else np.zeros((len(self.seeds), 0))
 
     def ends(self) -> np.ndarray:
         """The step after which each window ends."""
         whole = np.arange(1, len(self._means) + 1) * self.window
-        return np.append(whole, self._seen) if self._waiting else whole
+        return np.append(whole, self._seen) if self._seen % self.window else whole
 
     def state(self) -> dict[str, np.ndarray]:
         """All of it as plain arrays."""
         rows = [self.seeds.index(seed) for seed in self.diverged]
         return {
             "means": np.stack(self._means, axis=1) if self._means else np.zeros((len(self.seeds), 0)),
-            "pending": np.concatenate(self._pending, axis=1) if self._waiting else np.zeros((len(self.seeds), 0)),
+            "sum": self._sum,
+            "pending": self._pending,
+            "seen": np.array(self._seen),
             "diverged": np.array([rows, list(self.diverged.values())], dtype=np.int64),
         }
 
     def restore(self, state: Mapping[str, np.ndarray]) -> None:
         """Take up what `state` returned."""
         self._means = list(state["means"].T)
-        self._pending, self._waiting = [state["pending"]], state["pending"].shape[1]
-        self._seen = len(self._means) * self.window + self._waiting
+        self._seen, self._sum, self._pending = int(state["seen"]), state["sum"], state["pending"]
         self.diverged = {self.seeds[row]: int(step) for row, step in state["diverged"].T}
 
-    def _mean(self, losses: np.ndarray) -> np.ndarray:
-        return losses.mean(axis=1, dtype=np.float64)
+    def _piece(self, step: int) -> int:
+        """How many steps the piece that begins there has."""
+        return min(PIECE, self.window - step % self.window)
+
+    def _inside(self, pending: np.ndarray) -> int:
+        """How far into its window the first pending step is."""
+        return (self._seen - pending.shape[1]) % self.window
 
     def _note_divergence(self, losses: np.ndarray) -> None:
         wrong = ~np.isfinite(losses)
