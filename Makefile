@@ -4,7 +4,7 @@ PYTHON ?= python3
 VENV := .venv
 STAMP := $(VENV)/.installed
 
-.PHONY: test lint types check report clean
+.PHONY: test lint types check report bench clean
 
 test: lint types check
 
@@ -21,12 +21,22 @@ types: $(STAMP)
 	$(VENV)/bin/pyright
 
 check: $(STAMP)
-	$(VENV)/bin/python -m pytest -n auto --dist worksteal
+	$(VENV)/bin/python -m pytest -n auto --maxprocesses 4 --dist worksteal
 
 # The paper, reproduced at a small scale: one page in reproduction/index.html. PROFILE=paper is the paper's own scale.
 PROFILE ?= quick
 report: $(STAMP)
 	$(VENV)/bin/recurra reproduce --profile $(PROFILE) --out reproduction
 
+# Step times beside NumPy, braintrace and PyTorch, in a virtual environment of their own: bench/compare.json and a plot.
+bench: .bench/.installed
+	.bench/bin/python benchmarks/compare.py --out bench
+	.bench/bin/recurra bench --out bench
+
+.bench/.installed: pyproject.toml benchmarks/requirements-peers.txt
+	test -x .bench/bin/python || $(PYTHON) -m venv .bench
+	.bench/bin/python -m pip install --quiet --disable-pip-version-check --editable . -r benchmarks/requirements-peers.txt
+	touch $@
+
 clean:
-	rm -rf $(VENV) .pytest_cache .ruff_cache dist build
+	rm -rf $(VENV) .bench .pytest_cache .ruff_cache dist build

@@ -9,10 +9,10 @@ from typing import Any
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from bare import ALGORITHMS
-from bare.loop import BLOCK, RATE, Carry, Sources, take_step
 
 import recurra
+from bare import ALGORITHMS
+from bare.loop import BLOCK, RATE, Carry, Sources, take_step
 
 N, STEPS, ALPHA, TOLERANCE = 32, BLOCK, 0.7, 1e-8
 
@@ -48,25 +48,35 @@ NOISES: dict[str, Callable[[Any], Any]] = {
 
 
 def disagreement(name: str, bare_alpha: float = ALPHA) -> float:
-    """The largest difference between library and bare loop after some steps, relative to how far each number moved."""
+    """How far the bare loop ends from the library when both take the same steps."""
     with jax.enable_x64(True):
-        network = recurra.Network(recurra.RNN(n_in=2, n=N, alpha=ALPHA, dtype="float64"), n_out=2)
-        learner = recurra.LEARNERS[name]()
-        keys = jax.random.split(jax.random.key(0), 4)
-        weights = network.init(keys[0])
-        state = learner.init(network.cell, weights.cell, keys[1], network.n_out)
-        t, noise = jnp.arange(STEPS, dtype="int32"), learner.noise(network.cell, keys[2], STEPS)
-        x, label, _ = recurra.Add().block(recurra.Add().init(keys[3], "float64"), keys[3], jnp.array(0), "float64")
-
-        first = as_bare(name, weights, network.cell.init_state(), state)
-        expected, losses = by_library(network, learner, weights, state, (t, x, label, noise))
-        last = as_bare(name, *expected)
-        bare_noise = NOISES[name](noise) if name in NOISES else None
+        first, inputs, last, losses = journey(name)
         step = lambda carry, inputs: take_step(ALGORITHMS[name], bare_alpha, carry, inputs)
-        carry, bare_losses = jax.lax.scan(step, first, (t, x, label, bare_noise))
+        carry, bare_losses = jax.lax.scan(step, first, inputs)
+        return distance(first, (last, losses), (carry, bare_losses))
 
-        moved = jax.tree.map(lambda new, old, there: _relative(new - there, new - old), last, first, carry)
-        return float(max(*jax.tree.leaves(moved), _relative(losses - bare_losses, losses)))
+
+def journey(name: str):
+    """Some steps of the library from random numbers: where it starts, what it is given, where it ends, its losses."""
+    network = recurra.Network(recurra.RNN(n_in=2, n=N, alpha=ALPHA, dtype="float64"), n_out=2)
+    learner = recurra.LEARNERS[name]()
+    keys = jax.random.split(jax.random.key(0), 4)
+    weights = network.init(keys[0])
+    state = learner.init(network.cell, weights.cell, keys[1], network.n_out)
+    t, noise = jnp.arange(STEPS, dtype="int32"), learner.noise(network.cell, keys[2], STEPS)
+    x, label, _ = recurra.Add().block(recurra.Add().init(keys[3], "float64"), keys[3], jnp.array(0), "float64")
+
+    first = as_bare(name, weights, network.cell.init_state(), state)
+    last, losses = by_library(network, learner, weights, state, (t, x, label, noise))
+    bare_noise = NOISES[name](noise) if name in NOISES else None
+    return first, (t, x, label, bare_noise), as_bare(name, *last), losses
+
+
+def distance(first, library, other) -> float:
+    """The largest difference of two ends and their losses, relative to how far each number moved from the first."""
+    (last, losses), (there, other_losses) = library, other
+    moved = jax.tree.map(lambda new, old, there: _relative(new - there, new - old), last, first, there)
+    return float(max(*jax.tree.leaves(moved), _relative(losses - other_losses, losses)))
 
 
 def by_library(network, learner, weights, state, inputs):

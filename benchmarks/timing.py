@@ -9,10 +9,10 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-from bare import ALGORITHMS
-from bare.loop import BLOCK, N_IN, N_OUT, RATE, Algorithm, advance, start
 
 import recurra
+from bare import ALGORITHMS
+from bare.loop import BLOCK, N_IN, N_OUT, RATE, Algorithm, advance, start
 from recurra.fleet import Fleet
 from recurra.loop import APPLIED, Loop
 from recurra.training import CHUNK, CHUNK_SECONDS, numbers_as_arrays

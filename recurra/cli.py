@@ -5,6 +5,7 @@ import json
 import os
 import signal
 import sys
+import zlib
 from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any, cast, get_args
@@ -13,6 +14,7 @@ import typer
 
 from recurra import __version__
 from recurra.config import Settings, SettingsError, build, checked, hyperparameters, read_toml
+from recurra.machine import processor
 from recurra.runs import INTERRUPTED, check_writable, complain, leave, print_table, run
 
 #: the ancestor of all of typer's complaints about what was typed, whichever version is installed
@@ -29,12 +31,21 @@ def main() -> None:
         signal.signal(signal.SIGINT, leave)
     if isinstance(sys.stdout, io.TextIOWrapper):  # a terminal without ³ or – gets a question mark, not a traceback
         sys.stdout.reconfigure(errors="replace")
+    _keep_compiled_programs()
     status = execute(sys.argv[1:])
     if status == INTERRUPTED:
         # JAX may still be compiling in a thread of its own, and crashes if the interpreter is taken down around it.
         sys.stdout.flush()
         os._exit(status)
     sys.exit(status)
+
+
+def _keep_compiled_programs() -> None:
+    """A second process need not compile what the first did; another processor needs programs of its own."""
+    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    kind = zlib.crc32(processor().encode())
+    os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(cache / "recurra" / f"{__version__}-{kind:08x}"))
+    os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0.3")
 
 
 def execute(arguments: list[str]) -> int:
@@ -181,6 +192,44 @@ def reproduce_paper(
     from recurra.paper.commands import reproduce_command
 
     _write_page(lambda: reproduce_command(targets or [], profile, out, seeds, steps))
+
+
+@app.command("bench")
+def bench_command(
+    learner: Annotated[list[str] | None, typer.Option(help="Which learner; may be repeated. All by default.")] = None,
+    cell: Annotated[list[str] | None, typer.Option(help="rnn, gru or lstm; may be repeated.")] = None,
+    n: Annotated[list[int] | None, typer.Option(help="Units; may be repeated.")] = None,
+    seeds: Annotated[list[int] | None, typer.Option(help="Seeds at once; may be repeated.")] = None,
+    cores: Annotated[int, typer.Option(min=1, help="Processor cores to use.")] = 1,
+    repeats: Annotated[int, typer.Option(min=1, help="Calls of half a second at most; the median counts.")] = 5,
+    out: Annotated[Path | None, typer.Option(help="Folder for bench.json and plots.")] = None,
+) -> None:
+    """Measure step times of the library on this machine, beside what the machine itself can do."""
+    if hasattr(os, "sched_setaffinity"):  # before JAX counts the cores
+        os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:cores])
+    from recurra.bench import CELLS, bench, write
+    from recurra.learners import LEARNERS
+
+    for what, asked, known in (("learner", learner, LEARNERS), ("cell", cell, CELLS)):
+        if unknown := [name for name in asked or () if name not in known]:
+            raise SettingsError(f"There is no {what} {', '.join(unknown)}: choose from {', '.join(known)}.")
+    for what, numbers in (("n", n), ("seeds", seeds)):
+        if any(number < 1 for number in numbers or ()):
+            raise SettingsError(f"`{what}` must be at least 1, and is {min(numbers or ())}.")
+    print("learner    cell    n seeds  µs a step (least..most)   compile s   of the machine")
+    rows = bench(learner or list(LEARNERS), cell or ["rnn"], n or [32], seeds or [1, 20], repeats, _print_row)
+    if out is not None:
+        write(rows, out)
+        print(f"\nbench.json and plots are in {out}.")
+
+
+def _print_row(row: Any) -> None:
+    spread = f"{row.micros:10.2f} ({row.least:.2f}..{row.most:.2f})"
+    share = f"{row.share:4.0%} of its {row.bound}"
+    print(
+        f"{row.learner:10} {row.cell:4} {row.n:4} {row.seeds:5}  {spread:26} {row.compile_seconds:6.1f}   {share}",
+        flush=True,
+    )
 
 
 @app.command("report")

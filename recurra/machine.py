@@ -2,11 +2,8 @@
 
 import os
 import platform
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
-
-import jax
 
 PACKAGES = ("recurra", "jax", "jaxlib", "equinox", "numpy", "scipy", "matplotlib")
 
@@ -18,17 +15,22 @@ def cores() -> int:
 
 def machine() -> dict[str, Any]:
     """Processor, cores, accelerator and system."""
+    import jax
+
     accelerators = sorted({device.device_kind for device in jax.devices() if device.platform != "cpu"})
-    found = {"processor": _processor(), "cores": cores(), "system": platform.system()}
+    found = {"processor": processor(), "cores": cores(), "system": platform.system()}
     return {**found, "accelerator": ", ".join(accelerators)} if accelerators else found
 
 
 def versions() -> dict[str, str]:
     """Python and the packages that numbers depend on."""
+    from importlib.metadata import version
+
     return {"python": platform.python_version(), **{name: version(name) for name in PACKAGES}}
 
 
-def _processor() -> str:
+def processor() -> str:
+    """Its name, as far as the system tells."""
     cpuinfo = Path("/proc/cpuinfo")
     if cpuinfo.exists():
         for line in cpuinfo.read_text().splitlines():

@@ -69,7 +69,7 @@ def run(settings: Settings, parts: Parts, out: Path | None, as_json: bool) -> in
         for name, learner in parts.learners.items():
             try:
                 result = recurra.train(parts.network, learner, parts.task, optimizer=parts.optimizer, **how)
-            except jax.errors.JaxRuntimeError as error:  # most likely out of memory, where another learner may fit
+            except (jax.errors.JaxRuntimeError, MemoryError, OverflowError) as error:  # another learner may fit
                 failed[name] = str(error).splitlines()[0]
                 complain(f"{name} failed: {failed[name]} Try fewer `seeds` or a smaller `n`.")
                 continue

@@ -5,13 +5,13 @@ from typing import NamedTuple
 
 import numpy as np
 import pytest
-from synthetic import full_data, lattice, world
 
 import recurra as rc
 from recurra.analysis import Estimate
 from recurra.paper.claims import CLAIMS, ledger
 from recurra.paper.claims.base import Part, Region, conjunction
 from recurra.paper.claims.table import ORDERS
+from synthetic import full_data, lattice, world
 
 
 class Size(NamedTuple):

@@ -396,3 +396,31 @@ def _read_until(terminal, text):
             break
         shown += piece
     return shown
+
+
+def test_bench_measures_and_writes(tmp_path):
+    asked = ["--learner", "rflo", "--learner", "rtrl", "--n", "4", "--seeds", "1", "--repeats", "1", "--out", "speed"]
+    status, out, errors = in_a_process(tmp_path, "bench", *asked)
+    assert status == 0, errors
+    assert "of its arithmetic" in out
+    rows = json.loads((tmp_path / "speed" / "bench.json").read_text())["rows"]
+    assert [row["learner"] for row in rows] == ["rflo", "rtrl"]
+    assert all(row["least"] <= row["micros"] <= row["most"] and row["share"] > 0 for row in rows)
+    assert rows[1]["state_bytes"] == 4 * 4 * 4 * 7
+    assert (tmp_path / "speed" / "bench-rnn.svg").read_text().startswith("<svg")
+
+
+@pytest.mark.parametrize(
+    ("asked", "message"),
+    [(["--learner", "x"], "choose from rtrl"), (["--cell", "x"], "rnn"), (["--n", "0"], "at least 1")],
+)
+def test_bench_refuses_what_it_does_not_know(tmp_path, asked, message):
+    status, _, errors = in_a_process(tmp_path, "bench", *asked)
+    assert status == 2
+    assert message in errors
+
+
+def test_the_program_keeps_what_it_compiled(tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    assert in_a_process(tmp_path, "train", "--learner", "rflo", *SMALL)[0] == 0
+    assert list((tmp_path / "cache" / "recurra").rglob("*advance*"))

@@ -8,9 +8,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from driving import distance, drive, problem
 
 import recurra as rc
+from driving import distance, drive, problem
 from recurra.loop import APPLIED, Loop
 
 UNITWISE = {

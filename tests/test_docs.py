@@ -6,9 +6,9 @@ import sys
 from pathlib import Path
 
 import pytest
-from driving import distance, drive, problem
 
 import recurra as rc
+from driving import distance, drive, problem
 
 ROOT = Path(__file__).parent.parent
 

@@ -4,12 +4,12 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import pytest
-import reference
-from driving import distance, drive, problem
-from reference import CELLS
 
 import recurra as rc
+import reference
+from driving import distance, drive, problem
 from recurra.learners.base import Tick
+from reference import CELLS
 
 EXACT = 1e-10
 T = 3

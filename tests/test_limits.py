@@ -5,11 +5,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+
+import recurra as rc
 import reference
 from driving import distance, drive, problem
 from reference import CELLS
-
-import recurra as rc
 
 
 @pytest.mark.parametrize("alpha", [1.0, 0.4])

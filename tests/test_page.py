@@ -10,8 +10,8 @@ from xml.etree import ElementTree
 import matplotlib
 import numpy as np
 import pytest
-import synthetic
 
+import synthetic
 from recurra import LEARNERS, plots
 from recurra.paper import page
 from recurra.paper.figures import FIGURES

@@ -12,9 +12,9 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 import pytest
-from driving import distance
 
 import recurra as rc
+from driving import distance
 from recurra.tally import Losses
 
 

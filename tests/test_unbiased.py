@@ -6,13 +6,13 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from driving import distance, drive, problem
-from reference import CELLS
 
 import recurra as rc
+from driving import distance, drive, problem
 from recurra import noise
 from recurra.algebra import balance, combine
 from recurra.learners.uoro import RankOne
+from reference import CELLS
 
 EXACT = 1e-10
 

@@ -1,0 +1,165 @@
+"""Step times beside every peer, in one process on one core: `make bench`, or
+
+    python benchmarks/compare.py --out bench              all there is; what is not installed is left out
+    python benchmarks/compare.py --n 32 --learners rflo   some of it
+
+Contestants that do the same work are called in turn, so that a busy machine slows all of them; a ratio is the median
+over rounds. CPU seconds are counted. Writes compare.json and compare.svg, and prints the table.
+"""
+
+import argparse
+import importlib.util
+import json
+import os
+import statistics
+import time
+from pathlib import Path
+
+#: peers of a learner: the module that runs them and what it calls them
+PEERS = {
+    "rflo": [("braintrace", "peers.braintrace_peer", "D_RTRL leaky")],
+    "uoro": [("braintrace", "peers.braintrace_peer", "UORO leaky")],
+    "e-bptt": [("torch", "peers.torch_peer", "nn.RNN"), ("torch", "peers.torch_peer", "nn.RNNCell")],
+}
+#: above this size a NumPy loop, or a learner of that cost, takes too long to wait for
+LARGEST = {"rtrl": 128, "r-ok": 128}
+NUMPY_LARGEST = 128
+MANY = 20
+SECONDS = 0.4
+
+
+def main() -> None:
+    """Measure, print, write."""
+    options = parse()
+    if hasattr(os, "sched_setaffinity"):  # before a package counts the cores
+        os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:1])
+    import agreement
+    import textbook_agreement
+    from bare import ALGORITHMS
+    from recurra.machine import machine, versions
+
+    names = options.learners or list(ALGORITHMS)
+    agreement.check(names)
+    textbook_agreement.check(names)
+    rows = []
+    for n in options.n:
+        for name in names:
+            if n <= LARGEST.get(name, n):
+                rows.append(row(name, n, options.repeats))
+                print(line(rows[-1]), flush=True)
+    if options.out:
+        options.out.mkdir(parents=True, exist_ok=True)
+        report = {"machine": machine(), "versions": versions() | peer_versions(), "rows": rows}
+        (options.out / "compare.json").write_text(json.dumps(report, indent=1) + "\n")
+        (options.out / "compare.svg").write_text(plot(rows))
+
+
+def row(name: str, n: int, repeats: int) -> dict:
+    """Every contestant's µs a step a seed, and how many times longer than the library it takes."""
+    from bare import ALGORITHMS
+    from timing import FEW_STEPS, bare_runner, library_runner
+
+    one = library_runner(name, n, 1)
+    one(FEW_STEPS)()
+    began = time.process_time()
+    one(FEW_STEPS)()
+    steps = max(min(int(SECONDS * FEW_STEPS / (time.process_time() - began)), 2**17) // 128, 1) * 128
+    calls = {"library": (one(steps), steps), "bare": (bare_runner(ALGORITHMS[name], n, 1, steps, 1), steps)}
+    if n * MANY <= 32 * MANY:
+        each = max(steps // MANY // 128, 1) * 128
+        calls[f"library, {MANY} seeds"] = (library_runner(name, n, MANY)(each), each * MANY)
+    calls |= others(name, n)
+    for call, _ in calls.values():
+        call()
+        call()
+    rounds = []
+    for _ in range(repeats):
+        taken = {}
+        for who, (call, count) in calls.items():
+            began = time.process_time()
+            call()
+            taken[who] = (time.process_time() - began) / count * 1e6
+        rounds.append(taken)
+    micros = {who: statistics.median(taken[who] for taken in rounds) for who in calls}
+    best = f"library, {MANY} seeds" if f"library, {MANY} seeds" in calls else "library"
+    times = lambda who: [taken[who] / taken["library" if who == "bare" else best] for taken in rounds]
+    ratios = {who: sorted(times(who)) for who in calls if not who.startswith("library")}
+    spread = {who: [statistics.median(each), each[0], each[-1]] for who, each in ratios.items()}
+    return {"learner": name, "n": n, "micros": micros, "ratio": spread}
+
+
+def others(name: str, n: int) -> dict:
+    """The NumPy loop and the peers that are installed, each with the steps a call takes."""
+    import textbook
+
+    calls = {}
+    if n <= NUMPY_LARGEST:
+        count = 2000 if n <= 64 else 200
+        calls["NumPy"] = (textbook.runner(name, n, count), count)
+    for package, module, what in PEERS.get(name, []):
+        if importlib.util.find_spec(package):
+            count = 4000 if n <= 64 else 400
+            calls[f"{package} {what}"] = (importlib.import_module(module).runner(what, n, count), count)
+    return calls
+
+
+def peer_versions() -> dict[str, str]:
+    """Of the peers that are installed."""
+    from importlib.metadata import version
+
+    return {name: version(name) for name in ("braintrace", "torch") if importlib.util.find_spec(name)}
+
+
+def line(found: dict) -> str:
+    """One learner's line: µs of each contestant, and in brackets how many times the library's that is."""
+    parts = [f"{found['learner']:10} n={found['n']:<4}"]
+    for who, micros in found["micros"].items():
+        ratio = found["ratio"].get(who)
+        parts.append(f"{who} {micros:.2f}" + (f" (×{ratio[0]:.2f}, {ratio[1]:.2f}..{ratio[2]:.2f})" if ratio else ""))
+    return "  ".join(parts)
+
+
+def plot(rows: list[dict]) -> str:
+    """A dot for each contestant at the smallest size."""
+    from recurra import plots
+
+    n = min(row["n"] for row in rows)
+    shown = [row for row in rows if row["n"] == n]
+    looks = {
+        "NumPy": ("#8c8c8c", "s"),
+        "bare": ("#1c1e21", "|"),
+        "braintrace": ("#d6401f", "D"),
+        "torch": ("#d39a00", "^"),
+    }
+    with plots.style():
+        figure = plots.sheet(7.2, 0.34 * len(shown) + 1.5)
+        axes = figure.subplots()
+        figure.subplots_adjust(left=0.14, right=0.76, bottom=0.16, top=0.94)
+        for height, found in enumerate(reversed(shown)):
+            for who, micros in found["micros"].items():
+                many = who.endswith("seeds")
+                colour, marker = looks.get(who.split()[0], ("#1f72cc", "o"))
+                label = "library, a seed of 20" if many else "PyTorch" if who.startswith("torch") else who.split()[0]
+                face = "white" if who == "library" else colour
+                axes.plot(micros, height, marker, color=colour, markerfacecolor=face, markersize=7, label=label)
+        axes.set(xscale="log", xlabel=f"µs a step on one core, {n} units")
+        axes.set_yticks(range(len(shown)), [plots.name(row["learner"]) for row in reversed(shown)])
+        axes.grid(axis="x", color=plots.FAINT)
+        handles, labels = axes.get_legend_handles_labels()
+        unique = dict(zip(labels, handles, strict=True))
+        axes.legend(unique.values(), unique.keys(), loc="center left", bbox_to_anchor=(1.02, 0.5), frameon=False)
+        return plots.svg(figure, "compare")
+
+
+def parse() -> argparse.Namespace:
+    """The command line."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--learners", nargs="+", default=[], metavar="NAME", help="which learners (all)")
+    parser.add_argument("--n", nargs="+", type=int, default=[32, 512], metavar="UNITS", help="how many units (32 512)")
+    parser.add_argument("--repeats", type=int, default=5, help="rounds (5)")
+    parser.add_argument("--out", type=Path, metavar="DIR", help="folder for compare.json and compare.svg")
+    return parser.parse_args()
+
+
+if __name__ == "__main__":
+    main()
