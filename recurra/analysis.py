@@ -116,9 +116,10 @@ def correlation(x: Float[np.ndarray, " T"], y: Float[np.ndarray, " T"]) -> Corre
 
 def cosines(g: Float[np.ndarray, "*batch L P"]) -> Float[np.ndarray, "*batch L L"]:
     """cos(x, y) = g_x · g_y / (‖g_x‖ ‖g_y‖) of every pair; nan where a gradient is zero or absent (nan)."""
-    norm = np.linalg.norm(g, axis=-1, keepdims=True)
-    unit = np.divide(g, norm, out=np.full_like(g, np.nan), where=norm > 0)
-    return unit @ unit.swapaxes(-1, -2)
+    products = g @ g.swapaxes(-1, -2)
+    norm = np.sqrt(np.diagonal(products, axis1=-2, axis2=-1))
+    scale = norm[..., :, None] * norm[..., None, :]
+    return np.divide(products, scale, out=np.full_like(products, np.nan), where=scale > 0)
 
 
 def summed_cosine(g: Float[np.ndarray, "T L P"], window: int) -> Float[np.ndarray, "L L"]:

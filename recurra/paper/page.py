@@ -111,8 +111,9 @@ def subscripts(text: str) -> Markup:
 
 
 def tied(text: str) -> str:
-    """The text with `a = 1` and `1 ± 2` kept on one line."""
-    return re.sub(r" ([=±<>≤≥×]) ", "\u00a0\\1\u00a0", str(text))
+    """The text with `a = 1` and `1 ± 2` kept on one line, and -1 with a true minus."""
+    text = re.sub(r"(?<!\w)-(?=\d)", "−", str(text))
+    return re.sub(r" ([=±<>≤≥×]) ", "\u00a0\\1\u00a0", text)
 
 
 def estimate(claim: Mapping[str, Any]) -> str:

@@ -45,8 +45,9 @@ def settings_of(profile: Profile, made: Mapping[str, Mapping[str, Any]]) -> dict
     for about in made.values():
         words = _words(about["machine"]) + "; " + _words(about["versions"]) if about else "a machine not recorded"
         groups.setdefault(words, []).append(about.get("seconds", 0.0))
-    runs = {f"on {words}": f"{len(each)} runs, {_clock(sum(each))}" for words, each in groups.items()}
-    return {"profile": dataclasses.asdict(profile), **runs}
+    told = [f"{len(each)} runs{_clock(sum(each))}: {words}" for words, each in groups.items()]
+    names = ["machine", *(f"machine {i}" for i in range(2, len(told) + 1))]
+    return {"profile": dataclasses.asdict(profile), **dict(zip(names, told, strict=False))}
 
 
 def _words(about: Mapping[str, Any]) -> str:
@@ -55,4 +56,4 @@ def _words(about: Mapping[str, Any]) -> str:
 
 def _clock(seconds: float) -> str:
     hours, minutes = divmod(round(seconds / 60), 60)
-    return f"{hours} h {minutes} min" if hours else f"{minutes} min"
+    return "" if not seconds else f", {hours} h {minutes} min" if hours else f", {minutes} min"
