@@ -26,10 +26,10 @@ if TYPE_CHECKING:  # what tools and readers see; at run time each name is import
     from recurra.learners import Fixed as Fixed
     from recurra.learners import FutureBPTT as FutureBPTT
     from recurra.learners import KeRNL as KeRNL
-    from recurra.loop import Moment as Moment
     from recurra.losses import SigmoidCrossEntropy as SigmoidCrossEntropy
     from recurra.losses import SoftmaxCrossEntropy as SoftmaxCrossEntropy
     from recurra.losses import SquaredError as SquaredError
+    from recurra.moment import Moment as Moment
     from recurra.network import Network as Network
     from recurra.result import Result as Result
     from recurra.result import standard_error as standard_error
@@ -56,7 +56,7 @@ _HOMES = {
         "DNI", "KFRTRL", "LEARNERS", "RFLO", "RKFRTRL", "ROK", "RTRL", "UORO", "DNIb", "EfficientBPTT", "Fixed",
         "FutureBPTT", "KeRNL",
     ),
-    "loop": ("Moment",),
+    "moment": ("Moment",),
     "losses": ("SigmoidCrossEntropy", "SoftmaxCrossEntropy", "SquaredError"),
     "network": ("Network",),
     "result": ("Result", "standard_error"),

@@ -10,8 +10,10 @@ from jaxtyping import PRNGKeyArray
 
 from recurra import checks
 from recurra.learners.base import Learner, check_pairing
-from recurra.loop import APPLIED, Optimizer, Recorder
+from recurra.loop import APPLIED, Optimizer
+from recurra.moment import Recorder
 from recurra.network import Network
+from recurra.tasks.arrays import Arrays
 from recurra.tasks.base import Task
 
 
@@ -20,6 +22,7 @@ def check(
     learner: Learner,
     task: Task,
     steps: int,
+    streams: int,
     probes: Mapping[str, Learner],
     record: Mapping[str, Recorder],
 ) -> None:
@@ -38,6 +41,8 @@ def check(
         if ours != theirs:
             raise ValueError(f"The network has {ours} {what} and the task {theirs}: make them equal.")
     task.check(network.loss, steps, network.cell.dtype)
+    if isinstance(task, Arrays) and streams > 1:
+        raise ValueError(f"`streams` is {streams}, and Arrays hold the rows of one: leave `streams` out.")
     if APPLIED in probes:
         raise ValueError(f"A probe cannot be called {APPLIED!r}: that is the learner that trains.")
     if probes and not record:

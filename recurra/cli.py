@@ -150,6 +150,7 @@ def train_command(
     learners: Annotated[list[str] | None, _setting("learners", "Learning", "--learner")] = None,
     steps: Annotated[Any, _setting("steps", "Learning")] = None,
     seeds: Annotated[Any, _setting("seeds", "Learning")] = None,
+    streams: Annotated[Any, _setting("streams", "Learning")] = None,
     optimizer: Annotated[str | None, _setting("optimizer", "Learning")] = None,
     learning_rate: Annotated[Any, _setting("learning_rate", "Learning")] = None,
     window: Annotated[Any, _setting("window", "Learning")] = None,

@@ -94,6 +94,7 @@ class Settings(BaseModel):
     learning_rate: float = Field(1e-4, ge=0, allow_inf_nan=False, description="Step size of the optimizer.")
 
     seeds: int = Field(20, ge=1, description="Independent repetitions, trained at once.")
+    streams: int = Field(1, ge=1, description="Parallel streams that share a seed's weights.")
     steps: int = Field(100_000, ge=1, le=2**31 - 1, description="Steps each seed learns for.")
     window: int | None = Field(None, ge=1, description="Steps a kept loss is averaged over; a hundredth of the run.")
     # JAX keeps only 32 bits of a key, so a larger one would silently repeat a smaller one's run.

@@ -13,33 +13,15 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import optax
-from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray, PyTree
+from jaxtyping import Array, Float, Int, PRNGKeyArray, PyTree
 
 from recurra.cells.base import State, Weights
-from recurra.learners.base import Intermittent, Learner, Tick
-from recurra.network import Network, NetworkWeights
+from recurra.learners.base import Intermittent, Learner
+from recurra.moment import Moment, Recorder, delay_lines, delayed
+from recurra.network import Network, NetworkWeights, Step
 from recurra.tasks.base import BLOCK, Task
 
 Optimizer = optax.GradientTransformation | Float[Array, ""] | float
-
-
-class Moment(NamedTuple):
-    """All that a run knows of one step, as a recorder sees it.
-
-    `gradients` and `emitted` have one entry for each learner: "applied" for the one that trains, and the probes under
-    their names. A delayed gradient stands at the step it belongs to: with one aboard, moments arrive late but whole.
-    """
-
-    input: Float[Array, " n_in"]
-    label: Float[Array, " n_out"]
-    output: Float[Array, " n_out"]
-    loss: Float[Array, ""]
-    state: State
-    gradients: dict[str, Weights]
-    emitted: dict[str, Bool[Array, ""]]
-
-
-Recorder = Callable[[Moment], PyTree[Array]]
 
 
 class Carry(NamedTuple):
@@ -64,13 +46,18 @@ class Keys(NamedTuple):
 
 
 class Loop(eqx.Module):
-    """One experiment: what is trained, by which learner, on which task, and what is recorded of it."""
+    """One experiment: what is trained, by which learner, on which task, and what is recorded of it.
+
+    With several `streams` the network runs in as many copies that share their weights, each on data of its own, and
+    descends along the mean of their gradients.
+    """
 
     network: Network
     learners: dict[str, Learner]
     task: Task
     optimizer: Optimizer
     recorders: Mapping[str, Recorder]
+    streams: int = 1
 
     @property
     def delay(self) -> int:
@@ -86,16 +73,20 @@ class Loop(eqx.Module):
         cell, dtype = self.network.cell, self.network.cell.dtype
         weights = self.network.init(keys.weights)
         learners = {
-            name: learner.init(cell, weights.cell, _own(keys.learners, name), self.network.n_out)
+            name: self._draw_each(
+                lambda key, learner=learner: learner.init(cell, weights.cell, key, self.network.n_out),
+                _own(keys.learners, name),
+            )
             for name, learner in self.learners.items()
         }
+        state, task = self._repeated((cell.init_state(), self.task.init(keys.task, dtype)))
         carry = Carry(
             weights,
             (_init_optimizer(self.optimizer, weights.cell), _init_optimizer(self.optimizer, weights.readout)),
-            cell.init_state(),
+            state,
             learners,
-            self.task.init(keys.task, dtype),
-            self._delay_lines(cell.init_state(), weights.cell),
+            task,
+            self._delay_lines(weights.cell, state),
         )
         return carry, keys
 
@@ -127,12 +118,25 @@ class Loop(eqx.Module):
 
     def _draw(self, carry: Carry, keys: Keys, number: Int[Array, ""]) -> tuple[PyTree[Array], Any]:
         cell, fold = self.network.cell, jax.random.fold_in
-        x, label, task = self.task.block(carry.task, fold(keys.stream, number), number, cell.dtype)
+        block = lambda key, task: self.task.block(task, key, number, cell.dtype)
+        x, label, task = self._draw_each(block, fold(keys.stream, number), carry.task)
         noise = {
-            name: learner.noise(cell, fold(_own(keys.noise, name), number), BLOCK)
+            name: self._draw_each(
+                lambda key, learner=learner: learner.noise(cell, key, BLOCK), fold(_own(keys.noise, name), number)
+            )
             for name, learner in self.learners.items()
         }
-        return (x, label, noise), task
+        rows = (x, label, noise)  # steps go first, then streams
+        return rows if self.streams == 1 else jax.tree.map(lambda leaf: leaf.swapaxes(0, 1), rows), task
+
+    def _draw_each(self, draw: Callable[..., PyTree], key: PRNGKeyArray, *each: PyTree) -> PyTree:
+        """`draw`, for every stream with a key of its own."""
+        return draw(key, *each) if self.streams == 1 else jax.vmap(draw)(jax.random.split(key, self.streams), *each)
+
+    def _repeated(self, tree: PyTree[Array]) -> PyTree[Array]:
+        """The same for every stream."""
+        repeat = lambda leaf: jnp.broadcast_to(leaf, (self.streams, *leaf.shape))
+        return tree if self.streams == 1 else jax.tree.map(repeat, tree)
 
     def _first_of_block(self, carry: Carry, keys: Keys) -> PyTree[Array]:
         inputs, _ = self._draw(carry, keys, jnp.zeros((), "int32"))
@@ -141,18 +145,33 @@ class Loop(eqx.Module):
     def _step(self, carry: Carry, inputs: PyTree[Array], t: Int[Array, ""]) -> tuple[Carry, PyTree[Array]]:
         x, label, noise = inputs
         weights = carry.weights
-        loss, output, readout_gradient, tick = self.network.step(weights, carry.state, x, label, t)
-        gradients, states = {}, {}
-        for name, learner in self.learners.items():
-            gradients[name], states[name] = learner.step(tick, carry.learners[name], noise[name])
+
+        def look(a: State, x: Array, label: Array, learners: PyTree, noise: PyTree) -> tuple[Step, dict, dict]:
+            step = self.network.step(weights, a, x, label, t)
+            learned = {
+                name: learner.step(step.tick, learners[name], noise[name]) for name, learner in self.learners.items()
+            }
+            gradients, states = ({name: pair[i] for name, pair in learned.items()} for i in (0, 1))
+            return step, gradients, states
+
+        each = look if self.streams == 1 else jax.vmap(look)
+        step, gradients, states = each(carry.state, x, label, carry.learners, noise)
+        loss, output, readout_gradient, tick = step
+        if self.streams > 1:
+            mean = lambda tree: jax.tree.map(lambda leaf: leaf.mean(axis=0), tree)
+            loss, readout_gradient, gradients = mean((loss, readout_gradient, gradients))
 
         cell_state, readout_state = carry.optimizers
-        cell, cell_state = self._descend(tick, gradients[APPLIED], states[APPLIED], cell_state)
+        applied = self.learners[APPLIED]
+        gradient = lambda: gradients[APPLIED]
+        if isinstance(applied, Intermittent) and self.streams == 1:  # computed where it is applied, no zeros between
+            gradient = lambda: applied.gradient(tick, states[APPLIED])
+        cell, cell_state = self._descend(weights.cell, gradient, cell_state, t)
         readout, readout_state = _apply(self.optimizer, readout_gradient, readout_state, weights.readout)
 
         emitted = {name: jnp.asarray(learner.emits(t)) for name, learner in self.learners.items()}
         now = Moment(x, label, output, loss, tick.state, gradients, emitted)
-        moment, late = (now, None) if carry.late is None else _delayed(now, carry.late, t)
+        moment, late = (now, None) if carry.late is None else delayed(now, carry.late, t)
         records = {name: recorder(moment) for name, recorder in self.recorders.items()}
         return Carry(
             NetworkWeights(cell, readout, weights.feedback),
@@ -163,39 +182,27 @@ class Loop(eqx.Module):
             late,
         ), (loss, records)
 
-    def _descend(self, tick: Tick, gradient: Weights, learned: PyTree, state: PyTree) -> tuple[Weights, PyTree]:
-        """The recurrent weights and their optimizer's state, moved if the learner emitted."""
-        learner, weights = self.learners[APPLIED], tick.weights
-        emits = learner.emits(tick.t)
-        compute = lambda: gradient
+    def _delay_lines(self, weights: Weights, state: PyTree[Array]) -> Moment | None:
+        waits = {name: self.delay - learner.lag for name, learner in self.learners.items()}
+        of_stream = lambda size: self._repeated(jnp.zeros(size, self.network.cell.dtype))
+        vectors = of_stream(self.network.cell.n_in), of_stream(self.network.n_out)
+        return delay_lines(*vectors, state, weights, self.delay, waits) if self.recorders else None
+
+    def _descend(
+        self, weights: Weights, gradient: Callable[[], Weights], state: PyTree, t: Int[Array, ""]
+    ) -> tuple[Weights, PyTree]:
+        """The recurrent weights and their optimizer's state, moved if the learner emits."""
+        learner = self.learners[APPLIED]
+        emits = learner.emits(t)
         if emits is False:
             return weights, state
-        if isinstance(learner, Intermittent):  # computed there and then, and no zeros are made between
-            compute = lambda: learner.gradient(tick, learned)
-        elif emits is True:
-            return _apply(self.optimizer, gradient, state, weights)
-        elif not isinstance(self.optimizer, optax.GradientTransformation):  # a rate of zero goes nowhere
-            return _apply(jnp.where(emits, self.optimizer, 0), gradient, state, weights)
+        if emits is True:
+            return _apply(self.optimizer, gradient(), state, weights)
+        if not isinstance(learner, Intermittent) and not isinstance(self.optimizer, optax.GradientTransformation):
+            return _apply(jnp.where(emits, self.optimizer, 0), gradient(), state, weights)  # at rate 0 nothing moves
         # A momentum must not decay where nothing was emitted.
-        move = lambda: _apply(self.optimizer, compute(), state, weights)
+        move = lambda: _apply(self.optimizer, gradient(), state, weights)
         return jax.lax.cond(emits, move, lambda: (weights, state))
-
-    def _delay_lines(self, state: State, weights: Weights) -> Moment | None:
-        """Empty rings in the shape of a moment, each as long as what it holds must wait for the latest gradient."""
-        if not self.recorders:
-            return None
-        ring = lambda steps: lambda leaf: jnp.zeros((steps, *leaf.shape), leaf.dtype)
-        wait = {name: ring(self.delay - learner.lag) for name, learner in self.learners.items()}
-        zeros = lambda *shape: ring(self.delay)(jnp.zeros(shape, self.network.cell.dtype))
-        return Moment(
-            input=zeros(self.network.cell.n_in),
-            label=zeros(self.network.n_out),
-            output=zeros(self.network.n_out),
-            loss=zeros(),
-            state=jax.tree.map(ring(self.delay), state),
-            gradients={name: jax.tree.map(line, weights) for name, line in wait.items()},
-            emitted={name: line(jnp.zeros((), bool)) for name, line in wait.items()},
-        )
 
 
 #: the name of the learner whose gradients are applied
@@ -205,15 +212,6 @@ APPLIED = "applied"
 def _own(key: PRNGKeyArray, name: str) -> PRNGKeyArray:
     """A learner's key: it depends on its name alone, so that a probe changes nothing for the others."""
     return jax.random.fold_in(key, 0 if name == APPLIED else zlib.crc32(name.encode()))
-
-
-def _delayed(now: Moment, late: Moment, t: Int[Array, ""]) -> tuple[Moment, Moment]:
-    """The moment that is whole now, and the rings: what is read was written one round ago."""
-    leaves, treedef = jax.tree.flatten(now)
-    rings = treedef.flatten_up_to(late)
-    ready = [ring[t % len(ring)] if len(ring) else leaf for leaf, ring in zip(leaves, rings, strict=True)]
-    rings = [ring.at[t % len(ring)].set(leaf) if len(ring) else ring for leaf, ring in zip(leaves, rings, strict=True)]
-    return jax.tree.unflatten(treedef, ready), jax.tree.unflatten(treedef, rings)
 
 
 def _init_optimizer(optimizer: Optimizer, weights: PyTree) -> PyTree:

@@ -5,7 +5,7 @@ from jaxtyping import Array, Bool, Float
 
 from recurra.algebra import inner, norm
 from recurra.cells.base import State, Weights
-from recurra.loop import Moment
+from recurra.moment import Moment
 
 
 def state(moment: Moment) -> State:

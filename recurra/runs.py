@@ -64,7 +64,7 @@ def run(settings: Settings, parts: Parts, out: Path | None, as_json: bool) -> in
     results: dict[str, Result] = {}
     failed: dict[str, str] = {}
     interrupted, kept = False, True
-    how = {"steps": settings.steps, "seeds": settings.seeds, "key": settings.key, "window": settings.window}
+    how = {name: getattr(settings, name) for name in ("steps", "seeds", "streams", "key", "window")}
     try:
         for name, learner in parts.learners.items():
             try:

@@ -20,7 +20,8 @@ from recurra import arguments, checks
 from recurra.checkpoint import Checkpoint
 from recurra.fleet import Fleet
 from recurra.learners.base import Learner
-from recurra.loop import APPLIED, Loop, Optimizer, Recorder
+from recurra.loop import APPLIED, Loop, Optimizer
+from recurra.moment import Recorder
 from recurra.network import Network
 from recurra.progress import progress as show_progress
 from recurra.result import Result
@@ -40,6 +41,7 @@ def train(
     *,
     steps: int,
     seeds: int | Sequence[int] = 1,
+    streams: int = 1,
     key: int | PRNGKeyArray = 0,
     optimizer: Optimizer = LEARNING_RATE,
     window: int | None = None,
@@ -53,7 +55,9 @@ def train(
 
     `seeds` is how many, or which; seed s starts from `key` folded with s, and shares its weights and stream with every
     other learner trained from the same key. `optimizer` is a learning rate for plain gradient descent or any Optax
-    optimizer; the recurrent weights and the readout each keep their own state of it. Losses are averaged over `window`
+    optimizer; the recurrent weights and the readout each keep their own state of it. With several `streams` a seed
+    learns from as many streams in parallel, each with a state of its own and all with the same weights, which follow
+    the mean of their gradients. Losses are averaged over `window`
     steps (a hundredth of the run by default). `probes` are further learners that see the same steps and change nothing;
     `record` maps names to functions of a `Moment` (see `recurra.record`) whose results are kept for every step; with a
     delayed learner aboard the last steps are missing, since their gradients never came. One
@@ -64,10 +68,11 @@ def train(
     """
     probes, record = arguments.named("probes", probes), arguments.named("record", record)
     which = arguments.which(seeds)
-    arguments.check(network, learner, task, steps, probes, record)
+    arguments.check(network, learner, task, steps, streams, probes, record)
     window = checks.whole_number("`window`", max(steps // 100, 1) if window is None else window)
     chunk, root = checks.whole_number("`chunk`", chunk), arguments.key_of(key)
-    loop = Loop(network, {APPLIED: learner, **probes}, task, arguments.optimizer_of(optimizer), record)
+    streams = checks.whole_number("`streams`", streams)
+    loop = Loop(network, {APPLIED: learner, **probes}, task, arguments.optimizer_of(optimizer), record, streams)
     loop = numbers_as_arrays(loop)
 
     losses, records = Losses(which, window), Records(loop.delay)

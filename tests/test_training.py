@@ -15,6 +15,7 @@ import pytest
 
 import recurra as rc
 from driving import distance
+from recurra.loop import APPLIED, Loop
 from recurra.tally import Losses
 
 
@@ -94,6 +95,37 @@ def test_what_is_not_emitted_is_not_applied():
         moved, held = (train(learner, optimizer=optimizer).weights.cell for learner in (rc.RFLO(), Silent()))
         assert distance(held, train(rc.Fixed(), optimizer=optimizer).weights.cell) == 0
         assert distance(moved, held) > 0
+
+
+@pytest.mark.parametrize("learner", [rc.RTRL(), rc.FutureBPTT(T=3), rc.EfficientBPTT(T=4)], ids=lambda l: l.name)
+def test_streams_share_weights_and_average_gradients(learner):
+    """Against a run for each stream alone, from the same weights on the same data."""
+    moments = {"x": lambda m: m.input, "y": lambda m: m.label, "g": rc.record.gradients, "loss": lambda m: m.loss}
+    held = {"optimizer": 0.0, "seeds": 1, "record": moments}
+    together = train(learner, streams=3, **held)
+    x, y = (together.records[name][0] for name in ("x", "y"))
+    assert x.shape == (60 - learner.lag, 3, 2)
+    alone = [train(learner, task=rc.Arrays(x[:, i], y[:, i]), **held, steps=len(x)).records for i in range(x.shape[1])]
+    steps = len(x) - learner.lag  # a run alone ends earlier, and knows its last gradients less
+    mean = lambda name: jax.tree.map(lambda *each: np.mean(each, axis=0)[:, :steps], *(run[name] for run in alone))
+    first = lambda name: jax.tree.map(lambda leaf: leaf[:, :steps], together.records[name])
+    assert distance(first("g"), mean("g")) < 1e-10
+    assert distance(first("loss"), mean("loss")) < 1e-10
+    assert distance(x[:, 0], x[:, 1]) > 0.1
+
+
+def test_streams_have_noise_of_their_own_and_one_target():
+    """Two streams of UORO on Mimic differ in all that is drawn but the network to mimic."""
+    task = rc.Mimic(rc.RNN(2, 3), outputs=2)
+    net = rc.Network(rc.RNN(2, 4), 2, rc.SquaredError())
+    loop = Loop(net, {APPLIED: rc.UORO()}, task, 0.01, {}, streams=2)
+    carry, keys = loop.init(jax.random.key(0))
+    after, _ = loop.advance(carry, keys, jnp.array(0, "int32"), jnp.array(128, "int32"), 128)
+    for run in (carry, after):
+        A, target = run.learners[APPLIED].A[0], run.task.readout.W
+        assert distance(A[0], A[1]) > 0.1
+        assert distance(target[0], target[1]) == 0
+    assert distance(*after.state[0]) > 0.01
 
 
 def test_delayed_gradients_stand_at_their_own_step():
@@ -306,6 +338,8 @@ BAD_INPUT = [
     ("probe name", lambda: train(probes={"applied": rc.RTRL()}, record={"s": rc.record.state}), "applied"),
     ("silent probe", lambda: train(probes={"x": rc.RTRL()}), "record"),
     ("large key", lambda: train(key=2**32), "`key`"),
+    ("no streams", lambda: train(streams=0), "`streams` must be at least 1"),
+    ("streams of arrays", lambda: train(task=arrays(80), streams=2), "leave `streams` out"),
     ("raw key", lambda: train(key=jnp.zeros(2, "uint32")), "jax.random.key(0)"),
     ("large seeds", lambda: train(seeds=[2**33]), "2³²"),
     ("unknown dtype", lambda: rc.RNN(2, 3, dtype="foo"), "'foo'"),
