@@ -45,8 +45,16 @@ def relative(d: Float[np.ndarray, " seeds"], gap: Float[np.ndarray, " seeds"]) -
 
     A ratio of means, since a seed's own gap may come near zero.
     """
+    g, each = shared(d, gap)
+    return Estimate(g, mean(each).error, len(d) - 1.0)
+
+
+def shared(
+    d: Float[np.ndarray, " seeds"], gap: Float[np.ndarray, " seeds"]
+) -> tuple[float, Float[np.ndarray, " seeds"]]:
+    """g = mean(d) / mean(gap), and each seed's part in its error, (d - g gap) / mean(gap)."""
     g = float(np.mean(d) / np.mean(gap))
-    return Estimate(g, mean((d - g * gap) / np.mean(gap)).error, len(d) - 1.0)
+    return g, (d - g * gap) / np.mean(gap)
 
 
 def difference(x: Estimate, y: Estimate) -> Estimate:
@@ -79,39 +87,26 @@ def mean_over_steps(x: Float[np.ndarray, " T"]) -> Estimate:
     return Estimate(float(np.mean(x)), error, size - 1)
 
 
-@dataclass(frozen=True)
-class Correlation:
-    """Pearson's r with its p-value, first as if steps were independent, then for the effective number of them."""
+def correlations(x: Float[np.ndarray, "seeds T"], y: Float[np.ndarray, "seeds T"]) -> Float[np.ndarray, " seeds"]:
+    """Each seed's r = cov(x, y) / (std(x) std(y)) over the steps at which both are finite; nan where one is constant.
 
-    r: float
-    p: float
-    size: float
-    p_corrected: float
-
-    @property
-    def estimate(self) -> Estimate:
-        """r with the error (1 - r²) / sqrt(size - 1) of large samples."""
-        return Estimate(self.r, (1 - self.r**2) / np.sqrt(max(self.size - 1, 1e-9)), self.size - 2)
-
-
-def correlation(x: Float[np.ndarray, " T"], y: Float[np.ndarray, " T"]) -> Correlation:
-    """r = cov(x, y) / (std(x) std(y)), and p for r = 0.
-
-    Successive steps are not independent. Of two unrelated series r has variance sum_k rho_x(k) rho_y(k) / T (Bartlett),
-    so they count as T / (1 + 2 sum_{k>0} rho_x(k) rho_y(k)) pairs, and as no more than there are.
+    Successive steps are not independent, and seeds are: what is said of r rests on how it varies over them.
     """
-    size = min(effective_size(autocorrelation(x) * autocorrelation(y)), float(len(x)))
-    zx, zy = x - np.mean(x), y - np.mean(y)
-    norm = float(np.linalg.norm(zx) * np.linalg.norm(zy))
-    r = float(zx @ zy) / norm if norm > 0 else float("nan")
 
-    def p(n: float) -> float:
-        if n <= 2 or not np.isfinite(r):
-            return float("nan")
-        t = abs(r) * np.sqrt((n - 2) / max(1 - r**2, 1e-300))
-        return float(2 * stats.t.sf(t, n - 2))
+    def r(x: np.ndarray, y: np.ndarray) -> float:
+        known = np.isfinite(x) & np.isfinite(y)
+        zx, zy = (z[known] - np.mean(z[known]) if known.any() else z[known] for z in (x, y))
+        norm = float(np.linalg.norm(zx) * np.linalg.norm(zy))
+        return float(zx @ zy) / norm if norm > 0 else float("nan")
 
-    return Correlation(r, p(float(len(x))), size, p(size))
+    return np.array([r(*pair) for pair in zip(x, y, strict=True)])
+
+
+def p_value(e: Estimate) -> float:
+    """Of Student's test for a mean of zero; nan where the error is unknown."""
+    if not e.error > 0 or e.dof <= 0:
+        return float("nan")
+    return float(2 * stats.t.sf(abs(e.value) / e.error, e.dof))
 
 
 def cosines(g: Float[np.ndarray, "*batch L P"]) -> Float[np.ndarray, "*batch L L"]:

@@ -7,6 +7,7 @@ the previous one.
 import functools
 import time
 import zipfile
+import zlib
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Protocol, runtime_checkable
@@ -16,8 +17,14 @@ import numpy as np
 from recurra.files import replacing
 from recurra.fleet import Fleet
 
+#: what a damaged archive raises, depending on where it is damaged
+UNREADABLE = (OSError, ValueError, KeyError, EOFError, RuntimeError, zipfile.BadZipFile, zlib.error)
 #: seconds between two checkpoints
 EVERY = 20.0
+
+
+class CheckpointError(ValueError):
+    """The file cannot be gone on from; the message says why and what to do."""
 
 
 @runtime_checkable
@@ -51,10 +58,10 @@ class Checkpoint:
         try:
             with self._path.open("rb") as file, np.load(file, allow_pickle=False) as kept:
                 arrays = dict(kept)
-        except (OSError, ValueError, zipfile.BadZipFile) as error:
-            raise ValueError(f"The checkpoint {self._path} cannot be read: delete it to start over.") from error
-        if str(arrays.pop("identity")) != self._identity():
-            raise ValueError(
+        except UNREADABLE as error:
+            raise CheckpointError(f"The checkpoint {self._path} cannot be read: delete it to start over.") from error
+        if str(arrays.pop("identity", "")) != self._identity():
+            raise CheckpointError(
                 f"The checkpoint {self._path} belongs to a run with other settings: delete it, or name another file."
             )
         done = int(arrays.pop("done"))

@@ -244,7 +244,11 @@ def report(out: Annotated[Path, typer.Argument(help="Folder of an earlier `recur
 def _write_page(make: Callable[[], Path]) -> None:
     from recurra.paper.store import StoreError
 
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # from the first run on there is something to keep
     try:
         print(f"\nThe page is {make()}.")
     except StoreError as error:
         raise SettingsError(str(error)) from None
+    except KeyboardInterrupt:
+        complain("Interrupted: finished runs are kept, and the same command goes on from there.")
+        raise typer.Exit(INTERRUPTED) from None

@@ -17,7 +17,7 @@ import numpy as np
 from jaxtyping import PRNGKeyArray
 
 from recurra import arguments, checks
-from recurra.checkpoint import Checkpoint
+from recurra.checkpoint import Checkpoint, CheckpointError
 from recurra.fleet import Fleet
 from recurra.learners.base import Learner
 from recurra.loop import APPLIED, Loop, Optimizer
@@ -84,7 +84,7 @@ def train(
             compiled = time.perf_counter()
             done, length = kept.load(fleet, losses), min(fleet.capacity, 2 * BLOCK)
             if done > steps:
-                raise ValueError(f"The checkpoint {checkpoint} is at step {done} already, and `steps` is {steps}.")
+                raise CheckpointError(f"The checkpoint {checkpoint} is at step {done} already, and `steps` is {steps}.")
             report(done)
             while done < steps and not stop.is_set():
                 until = min(done + length, steps)

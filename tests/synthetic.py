@@ -6,6 +6,8 @@ the world and draws again: `w = world(); w["loss"]["add/1"]["kf-rtrl"] = 0.6; fu
 
 import numpy as np
 
+from recurra.paper.experiments.scaling import HORIZONS
+
 PROBED = ["rtrl", "f-bptt", "e-bptt", "uoro", "kf-rtrl", "r-kf-rtrl", "r-ok", "kernl", "rflo", "dni", "dni-b"]
 LAGS = np.arange(-15, 6)
 WINDOWS = np.array([1, 3, 10, 32, 100, 316, 1000])
@@ -61,6 +63,7 @@ def world() -> dict:
             "rtrl": (3, 4), "uoro": (2, 2), "kf-rtrl": (2, 3), "r-kf-rtrl": (2, 3), "r-ok": (2, 3), "kernl": (2, 2),
             "rflo": (2, 2), "e-bptt": (1, 2), "f-bptt": (1, 2), "dni": (2, 2), "dni-b": (2, 2), "fixed": (0, 2),
         },
+        "horizon": {"e-bptt": (1, 0), "f-bptt": (1, 1), "r-ok": (1, 1)},
         "small-rate": 1.0,
         "spread": 0.002,
     }  # fmt: skip
@@ -93,6 +96,11 @@ def full_data(seed: int = 0, seeds: int = 5, world: dict | None = None) -> dict[
             "flops": grow(time_order) + 100.0 * SIZES,
             "seconds": (2e-6 + 1e-10 * grow(time_order)) * jitter,
         }
+        if learner in HORIZONS:
+            along = np.array([4, 8, 16, 32])
+            powers = w["horizon"][learner]
+            counts = {name: 1e4 * along.astype(float) ** p for name, p in zip(("bytes", "flops"), powers, strict=True)}
+            data[f"scaling/{learner}"] |= {"horizon": along, **{f"horizon_{k}": v for k, v in counts.items()}}
     data.update({f"lattice/{name}": lattice(name) for name in ("rtrl", "f-bptt", "e-bptt", "rflo")})
     rate = 10.0 ** -np.arange(1.0, 6.0)
     noise = np.exp(0.02 * rng.normal(size=(seeds, len(rate))))

@@ -126,7 +126,7 @@ def test_a_gradient_that_sums_other_terms_is_found_out(data, learner):
 OPEN = {
     "add-tie-1": loss("add/1", "kf-rtrl", 0.479),
     "add-noisy-behind": loss("add/1", "uoro", 0.462),
-    "add-dni-b": loss("add/1", "dni-b", 0.525),  # the wrong way round, but within the margin of a tie
+    "add-dni-b": loss("add/1", "dni-b", 0.53),  # a tie
     "add-kernl-rflo": loss("add/1", "kernl", 0.571),
     "add-beats-fixed-1": loss("add/1", "rflo", 0.6502),
     "mimic-noisy-worse": loss("mimic/1", "uoro", 0.92),
@@ -169,7 +169,7 @@ def test_sums_too_short_to_align_may_still_show_that_they_will(data):
 def test_one_seed_decides_nothing_that_depends_on_seeds():
     rows = ledger(full_data(seeds=1), QUICK)
     decided = {row["id"] for row in rows if row["status"] != "not decided"}
-    free = ("table-", "norm-", "facings", "unbiased", "biased", "lowest-variance")
+    free = ("table-", "facings", "unbiased", "biased", "lowest-variance")
     assert decided == {name for name in BY_ID if name.startswith(free)}
 
 
@@ -239,14 +239,13 @@ def test_the_ledger_is_json(data):
     [
         ((0.1, 2.0), "holds"),
         ((-0.1, 2.0), "not decided"),
-        ((-0.4, -0.1), "not decided"),
-        ((-2.0, -0.6), "does not hold"),
+        ((-2.0, -0.1), "does not hold"),
         ((-np.inf, np.inf), "not decided"),
     ],
 )
 def test_regions_judge_by_the_whole_interval(interval, status):
-    assert Region(0.0, slack=0.5).judge(*interval) == status
-    assert Region(high=0.0, slack=0.5).judge(-interval[1], -interval[0]) == status
+    assert Region(0.0).judge(*interval) == status
+    assert Region(high=0.0).judge(-interval[1], -interval[0]) == status
 
 
 def test_a_region_that_must_be_reached():

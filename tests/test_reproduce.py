@@ -1,5 +1,6 @@
 """`recurra reproduce`, as its user meets it: from an empty folder, again, killed half-way, and with bad input."""
 
+import errno
 import json
 import os
 import random
@@ -12,12 +13,16 @@ import time
 import numpy as np
 import pytest
 
+import recurra as rc
+from recurra.paper.commands import report_command, reproduce_command
 from recurra.paper.experiments import experiments
 from recurra.paper.experiments.gradients import LEARNERS, Tally
 from recurra.paper.experiments.lattice import HORIZON, STEPS, Lattice
+from recurra.paper.experiments.losses import LossCurve
 from recurra.paper.figures import FIGURES
 from recurra.paper.page import STATUSES
 from recurra.paper.profiles import TINY
+from recurra.paper.reproduce import reproduce as reproduce_runs
 from recurra.paper.store import Store, StoreError
 
 COMMAND = [sys.executable, "-c", "from recurra.cli import main; main()"]
@@ -100,6 +105,47 @@ def test_a_damaged_run_is_named_and_a_changed_setting_is_another_run(tmp_path):
     kept.write_bytes(kept.read_bytes()[:50])
     with pytest.raises(StoreError, match=kept.name):
         store.get(first)
+
+
+def test_what_an_experiment_is_built_from_is_part_of_its_key(monkeypatch, tmp_path):
+    store, curve = Store(tmp_path / "runs"), LossCurve("add", "1", "dni", 2, 100)
+    store.put(curve, {"x": np.arange(3)}, seconds=1.0)
+    monkeypatch.setattr("recurra.paper.experiments.losses.learner_of", lambda *_: rc.DNI(learning_rate=0.3))
+    assert store.get(curve) is None
+
+
+def test_a_checkpoint_that_cannot_serve_is_done_again(tmp_path):
+    store, curve = Store(tmp_path / "runs"), LossCurve("add", "1", "rflo", 2, 300)
+    expected = curve.run(store.checkpoint(curve), lambda part: None)
+    store.checkpoint(curve).write_bytes(b"garbage")
+    found = reproduce_runs(store, TINY, [curve.name], lambda *_: None)[curve.name]
+    np.testing.assert_array_equal(found["loss"], expected["loss"])
+
+
+def test_a_mark_that_cannot_be_read_and_a_killed_first_moment(tmp_path):
+    Store(tmp_path / "ours")
+    (tmp_path / "ours" / "recurra.json").write_text("")
+    with pytest.raises(StoreError, match="writes it anew"):
+        report_command(tmp_path / "ours")
+    (tmp_path / "half").mkdir()
+    (tmp_path / "half" / ".recurra.json.partial").touch()
+    Store(tmp_path / "half")
+
+
+def test_a_full_disk_is_one_line_and_loses_nothing(tmp_path, monkeypatch):
+    store = Store(tmp_path / "runs")
+    reproduce_runs(store, TINY, ["lattice/rtrl"], lambda *_: None)
+
+    def full(*_, **__):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr("recurra.paper.store.save_arrays", full)
+    with pytest.raises(StoreError, match="No space left on device"):
+        reproduce_runs(store, TINY, ["lattice"], lambda *_: None)
+    monkeypatch.setattr("recurra.paper.page._write", full)
+    with pytest.raises(StoreError, match="recurra report"):
+        reproduce_command(["past_future"], "tiny", tmp_path / "runs", None, None)
+    assert store.get(Lattice("rtrl")) is not None
 
 
 def test_names_are_unique():

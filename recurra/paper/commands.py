@@ -1,21 +1,19 @@
 """`recurra reproduce` and `recurra report`: run, keep, draw, judge, and write the page."""
 
 import dataclasses
-import json
 import sys
 import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from recurra.files import replacing
 from recurra.paper.claims import ledger
 from recurra.paper.experiments import Arrays
 from recurra.paper.figures import FIGURES
 from recurra.paper.page import build
 from recurra.paper.profiles import PROFILES, Profile
 from recurra.paper.reproduce import Report, collect, reproduce, settings_of
-from recurra.paper.store import MARK, Store, StoreError
+from recurra.paper.store import Store, StoreError
 
 #: seconds between plain lines of progress
 LOG_EVERY = 10.0
@@ -31,7 +29,7 @@ def reproduce_command(
         raise StoreError(f"There is no target {', '.join(unknown)}. The targets are: {', '.join(FIGURES)}.")
     needed = [prefix for target in targets for prefix in FIGURES[target].needs(profile)] if targets else None
     store = Store(out)
-    _remember(store, profile)
+    store.remember({"profile": dataclasses.asdict(profile)})  # for `recurra report`
     # A drawing needs no experiment, and an empty list of prefixes must not mean all of them.
     if needed is None or needed:
         reproduce(store, profile, needed, progress())
@@ -41,7 +39,7 @@ def reproduce_command(
 def report_command(out: Path) -> Path:
     """Rebuild the page from what is kept."""
     store = Store(out, create=False)
-    kept = json.loads((out / MARK).read_text()).get("profile")
+    kept = store.recall().get("profile")
     if kept is None:
         raise StoreError(f"{out} holds no kept runs yet: make some with `recurra reproduce --out {out}`.")
     tuples: dict[str, Any] = {name: tuple(value) if isinstance(value, list) else value for name, value in kept.items()}
@@ -69,7 +67,13 @@ def progress() -> Report:
 def _page(store: Store, profile: Profile) -> Path:
     data: dict[str, Arrays] = collect(store, profile)
     rows = ledger(data, profile)
-    return build(store.directory, data, rows, settings_of(profile, store.made))
+    try:
+        return build(store.directory, data, rows, settings_of(profile, store.made))
+    except OSError as error:
+        raise StoreError(
+            f"The page could not be written in {store.directory}: {error.strerror or error}. All runs are kept; make "
+            f"room and rebuild it with `recurra report {store.directory}`."
+        ) from None
 
 
 def _profile(name: str, seeds: int | None, steps: int | None) -> Profile:
@@ -80,11 +84,3 @@ def _profile(name: str, seeds: int | None, steps: int | None) -> Profile:
         if value < 2:
             raise StoreError(f"`{key}` must be at least 2, and is {value}: an uncertainty needs more than one.")
     return dataclasses.replace(PROFILES[name], **changes)
-
-
-def _remember(store: Store, profile: Profile) -> None:
-    """The profile of the latest call, for `recurra report`."""
-    mark = store.directory / MARK
-    about: dict[str, Any] = {**json.loads(mark.read_text()), "profile": dataclasses.asdict(profile)}
-    with replacing(mark) as partial:
-        partial.write_text(json.dumps(about))

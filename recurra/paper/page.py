@@ -8,6 +8,7 @@ DIR/data/NAME.csv      the numbers it shows
 
 import base64
 import csv
+import io
 import json
 import math
 import re
@@ -20,7 +21,9 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup, escape
 
 from recurra import plots
+from recurra.files import replacing
 from recurra.paper.figures import FIGURES, Data, Drawn
+from recurra.paper.figures.drawn import Table
 
 TEMPLATE = "page.html.jinja"
 #: in the order in which the page shows them: what fails must not be overlooked
@@ -82,11 +85,10 @@ def _figure(directory: Path, name: str, drawn: Drawn) -> dict[str, Any]:
     """Write a figure's files; what the template needs of it."""
     svg, png = plots.svg(drawn.figure, name), plots.png(drawn.figure)
     _write(directory / "figures" / f"{name}.svg", f'<?xml version="1.0" encoding="utf-8"?>\n{svg}\n')
-    (directory / "figures" / f"{name}.png").write_bytes(png)
-    with (directory / "data" / f"{name}.csv").open("w", newline="", encoding="utf-8") as file:
-        writer = csv.writer(file)
-        writer.writerow(drawn.table)
-        writer.writerows(zip(*drawn.table.values(), strict=True))
+    with replacing(directory / "figures" / f"{name}.png") as partial:
+        partial.write_bytes(png)
+    for suffix, table in drawn.tables.items():
+        _write(directory / "data" / f"{name}{suffix}.csv", _csv(table))
     if len(svg.encode()) <= LARGEST:
         picture = svg.replace("<svg ", f'<svg role="img" aria-label="{escape(drawn.alt)}" ', 1)
     else:
@@ -94,6 +96,14 @@ def _figure(directory: Path, name: str, drawn: Drawn) -> dict[str, Any]:
         picture = f'<img alt="{escape(drawn.alt)}" src="data:image/png;base64,{source}">'
     width = float(drawn.figure.get_figwidth())
     return dict(name=name, title=FIGURES[name].TITLE, picture=Markup(picture), drawn=drawn, width=width)
+
+
+def _csv(table: Table) -> str:
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(table)
+    writer.writerows(zip(*table.values(), strict=True))
+    return text.getvalue()
 
 
 def _environment() -> Environment:
@@ -158,4 +168,5 @@ def _spaced(key: str) -> str:
 
 
 def _write(path: Path, text: str) -> None:
-    path.write_text(text, encoding="utf-8", newline="\n")
+    with replacing(path) as partial:
+        partial.write_text(text, encoding="utf-8", newline="\n")

@@ -3,11 +3,16 @@
 import dataclasses
 import time
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
-from recurra.paper.experiments import Arrays, experiments
+from recurra.checkpoint import CheckpointError
+from recurra.paper.experiments import Arrays, Experiment, experiments
+from recurra.paper.experiments.base import Advance, described
 from recurra.paper.profiles import Profile
-from recurra.paper.store import Store
+from recurra.paper.setup import CURVES, learner_of, network_of, task_of
+from recurra.paper.store import Store, StoreError
+from recurra.training import LEARNING_RATE
 
 #: takes the name of the experiment, how much of the whole is done (0 to 1), and how much of the experiment
 Report = Callable[[str, float, float], None]
@@ -26,11 +31,24 @@ def reproduce(store: Store, profile: Profile, needed: Sequence[str] | None, repo
         advance = lambda part, e=experiment, before=done: report(e.name, (before + part * e.cost) / total, part)
         advance(0.0)
         started = time.perf_counter()
-        arrays = experiment.run(store.checkpoint(experiment), advance)
+        arrays = _run(experiment, store.checkpoint(experiment), advance)
         store.put(experiment, arrays, time.perf_counter() - started)
         kept[experiment.name] = arrays
         done += experiment.cost
     return {e.name: kept[e.name] for e in wanted}
+
+
+def _run(experiment: Experiment, checkpoint: Path, advance: Advance) -> Arrays:
+    try:
+        return experiment.run(checkpoint, advance)
+    except CheckpointError:  # damaged, or of an older program: the part it holds is done again
+        checkpoint.unlink()
+        return experiment.run(checkpoint, advance)
+    except OSError as error:
+        raise StoreError(
+            f"{experiment.name} stopped: {error.strerror or error} ({checkpoint.parent}). What was kept before is "
+            "untouched; make room and run again."
+        ) from None
 
 
 def collect(store: Store, profile: Profile) -> dict[str, Arrays]:
@@ -47,7 +65,14 @@ def settings_of(profile: Profile, made: Mapping[str, Mapping[str, Any]]) -> dict
         groups.setdefault(words, []).append(about.get("seconds", 0.0))
     told = [f"{len(each)} runs{_clock(sum(each))}: {words}" for words, each in groups.items()]
     names = ["machine", *(f"machine {i}" for i in range(2, len(told) + 1))]
-    return {"profile": dataclasses.asdict(profile), **dict(zip(names, told, strict=False))}
+    learners = {name: described(learner_of(name, "add", "1")) for name in CURVES}
+    network = described(network_of(task_of("add", "1"), "1"))
+    hyperparameters = {
+        "network": network,
+        "learning rate": LEARNING_RATE,
+        "learners on Add": "; ".join(learners.values()),
+    }
+    return {"profile": dataclasses.asdict(profile), **hyperparameters, **dict(zip(names, told, strict=False))}
 
 
 def _words(about: Mapping[str, Any]) -> str:

@@ -11,13 +11,13 @@ last checkpoint.
 import hashlib
 import json
 import os
-import zipfile
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from recurra.checkpoint import save_arrays
+from recurra.checkpoint import UNREADABLE, save_arrays
+from recurra.files import replacing
 from recurra.machine import machine, versions
 from recurra.paper.experiments.base import Arrays, Experiment
 
@@ -55,7 +55,7 @@ class Store:
                 arrays = {name: kept[name] for name in kept.files}
             settings = json.loads(str(arrays.pop("settings")))
             self.made[experiment.name] = json.loads(str(arrays.pop("made", "{}")))
-        except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile):
+        except UNREADABLE:
             raise StoreError(
                 f"The kept run {path} ({experiment.name}) cannot be read: it is damaged. Delete that file and run "
                 "again; only this experiment is repeated."
@@ -82,6 +82,21 @@ class Store:
         """A file for the experiment to go on from."""
         return self._path(experiment).with_suffix(".part")
 
+    def remember(self, about: dict[str, Any]) -> None:
+        """Facts about the folder, for `recall`; they also mark it as ours."""
+        with replacing(self.directory / MARK) as partial:
+            partial.write_text(json.dumps({"format": FORMAT, **about}))
+
+    def recall(self) -> dict[str, Any]:
+        """What was remembered last."""
+        try:
+            return json.loads((self.directory / MARK).read_text())
+        except (OSError, ValueError):
+            raise StoreError(
+                f"{self.directory / MARK} cannot be read: run `recurra reproduce --out {self.directory}` again, which "
+                "writes it anew and repeats no finished run."
+            ) from None
+
     def _path(self, experiment: Experiment) -> Path:
         text = json.dumps(experiment.settings(), sort_keys=True)
         digest = hashlib.sha256(text.encode()).hexdigest()[:16]
@@ -93,13 +108,13 @@ class Store:
         if not mark.exists():
             if self.directory.exists() and not self.directory.is_dir():
                 raise StoreError(f"{self.directory} is a file: choose a folder for --out.")
-            if self.directory.is_dir() and any(self.directory.iterdir()):
+            if self.directory.is_dir() and any(path.name != f".{MARK}.partial" for path in self.directory.iterdir()):
                 raise StoreError(
                     f"{self.directory} has files in it that `recurra reproduce` did not make: choose an empty or new "
                     "folder for --out."
                 )
-            self._runs.mkdir(parents=True, exist_ok=True)
-            mark.write_text(json.dumps({"format": FORMAT}))
+            self.directory.mkdir(parents=True, exist_ok=True)
+            self.remember({})
         self._runs.mkdir(exist_ok=True)
         if not os.access(self._runs, os.W_OK):
             raise StoreError(f"{self.directory} is not writable: choose another --out.")

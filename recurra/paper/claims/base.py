@@ -4,7 +4,7 @@ A claim is a conjunction of parts. A part says in which region a quantity lies: 
 within a factor of a number. The data give an estimate of that quantity with a confidence interval, and then
 
     holds           the whole interval lies in the region
-    does not hold   the whole interval lies outside it, by more than the region's slack where it has one
+    does not hold   the whole interval lies outside it
     not decided     anything else: the interval straddles the border, or data are missing
 
 The claim holds if all its parts do, and does not if any part does not. Each of m parts is judged at confidence
@@ -49,20 +49,18 @@ class Undecided(Exception):  # noqa: N818
 class Region:
     """Where a quantity is claimed to lie: low to high.
 
-    An interval within `slack` of it does not yet refute it. With `reaches`, an interval confirms it only if it does not
-    lie above that value: small is not enough.
+    With `reaches`, an interval confirms it only if it does not lie above that value: small is not enough.
     """
 
     low: float = -math.inf
     high: float = math.inf
-    slack: float = 0.0
     reaches: float = math.inf
 
     def judge(self, low: float, high: float) -> Status:
         """The status of a claim whose quantity lies between low and high."""
         if self.low <= low <= self.reaches and high <= self.high:
             return "holds"
-        return "does not hold" if high < self.low - self.slack or low > self.high + self.slack else "not decided"
+        return "does not hold" if high < self.low or low > self.high else "not decided"
 
     def __str__(self) -> str:
         if math.isinf(self.high):

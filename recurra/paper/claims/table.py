@@ -6,8 +6,9 @@ import numpy as np
 
 from recurra.analysis import exponent
 from recurra.paper.claims.base import Claim, Data, Part, Region, Undecided, arrays, shown
+from recurra.paper.experiments.scaling import HORIZONS
 
-#: The powers of n in Table 1, memory and time; T and r are held while n grows.
+#: The orders of Table 1, memory and time; T and r are held while n grows, and n while they do.
 ORDERS = {
     "rtrl": ("n³", "n⁴"),
     "uoro": ("n²", "n²"),
@@ -29,8 +30,13 @@ def power(order: str) -> int:
     return {"²": 2, "³": 3, "⁴": 4}.get(order.partition("n")[2][:1], 1)
 
 
+def other(order: str) -> str:
+    """What an order is in besides n, if anything."""
+    return "".join(letter for letter in order if letter in "rT")
+
+
 def grows(learner: str, key: str, order: str):
-    """The exponent of a count in n, and for time that of the seconds too."""
+    """The exponent of a count in n, and in T or r where the algorithm has one; for time that of the seconds too."""
 
     def fitted(data: Data, key: str, region: Region | None) -> Part:
         experiment = arrays(data, f"scaling/{learner}")
@@ -45,14 +51,22 @@ def grows(learner: str, key: str, order: str):
     def parts(data: Data) -> list[Part]:
         region = Region(high=power(order) + TOLERANCE)
         if key == "state_bytes":
-            return [fitted(data, key, region)]
+            return [fitted(data, key, region), *along(data)]
         seconds = fitted(data, "seconds", None)
         measured = f"Seconds grow with exponent {seconds.estimate.value:.2f} ± {seconds.estimate.error:.1g}."
         try:
             counted = fitted(data, key, region)
         except Undecided as reason:
             raise Undecided(f"{reason} {measured}") from reason
-        return [replace(counted, note=f"{counted.note} {measured}"), seconds]
+        return [replace(counted, note=f"{counted.note} {measured}"), *along(data), seconds]
+
+    def along(data: Data) -> list[Part]:
+        if learner not in HORIZONS:
+            return []
+        experiment, name = arrays(data, f"scaling/{learner}"), HORIZONS[learner]
+        e = exponent(experiment["horizon"], experiment["horizon_bytes" if key == "state_bytes" else "horizon_flops"])
+        region = Region(high=len(other(order)) + TOLERANCE)
+        return [Part(f"exponent of {shown(learner)}'s {WORDS[key]} in {name}", e, region, sampled=False)]
 
     return parts
 
@@ -64,8 +78,9 @@ CLAIMS = [
         f"table-{what}-{learner}",
         f"{shown(learner)} takes {what} of order {order}.",
         "Table 1",
-        f"The slope of log {WORDS[key]} on log n, counted in the compiled program and not sampled. Holds if it is at "
-        f"most {power(order)} + {TOLERANCE}; fails if it is more."
+        f"The slope of log {WORDS[key]} on log n, counted in the program and not sampled. Holds if it is at most "
+        f"{power(order)} + {TOLERANCE}; fails if it is more."
+        + (f" Likewise in {HORIZONS[learner]}, with {len(other(order))} + {TOLERANCE}." if learner in HORIZONS else "")
         + (" The exponent of the measured seconds is reported." if what == "time" else ""),
         grows(learner, key, order),
     )

@@ -1,6 +1,7 @@
 """What an experiment is: a name, the settings that determine its outcome, and arrays."""
 
 import abc
+import re
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -33,6 +34,17 @@ class Experiment(abc.ABC):
     def run(self, checkpoint: Path, advance: Advance) -> Arrays:
         """Do it; `checkpoint` is a file of its own to go on from after a kill."""
 
+    @property
+    def parts(self) -> tuple[Any, ...]:
+        """Networks, learners, tasks and constants that it is built from besides its fields."""
+        return ()
+
     def settings(self) -> dict[str, Any]:
         """All that determines the outcome."""
-        return {"experiment": type(self).__name__, "version": self.version, "name": self.name, **asdict(self)}
+        about = {"experiment": type(self).__name__, "version": self.version, "name": self.name}
+        return {**about, **asdict(self), "parts": [described(part) for part in self.parts]}
+
+
+def described(part: Any) -> str:
+    """A network, a learner or a number in words that are the same in every process."""
+    return re.sub(r" at 0x\w+", "", " ".join(str(part).split()))

@@ -37,6 +37,11 @@ class Bias(Experiment):
         return f"bias/{self.task}"
 
     @property
+    def parts(self) -> tuple[Any, ...]:
+        task = task_of(self.task, "1")
+        return network_of(task, "1"), task, *(learner_of(name, self.task, "1") for name in ("rtrl", *LEARNERS)), SAMPLES
+
+    @property
     def cost(self) -> float:
         return len(LEARNERS) * (5 + 6e-5 * self.replicas * self.steps)
 
@@ -56,8 +61,7 @@ class Bias(Experiment):
 
     def _gradients(self, learner: Learner, replicas: int) -> np.ndarray:
         """(replica, sampled step, weight), in double precision."""
-        task = task_of(self.task, "1")
-        network = network_of(task, "1")
+        network, task, *_ = self.parts
         loop = Loop(network, {APPLIED: learner}, task, 0.0, {"gradient": record.gradients})
         losses, records = _replicated(numbers_as_arrays(loop), replicas, self.steps)
         del losses

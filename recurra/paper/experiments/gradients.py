@@ -43,17 +43,19 @@ class Gradients(Experiment):
         return f"gradients/{self.task}"
 
     @property
+    def parts(self) -> tuple[Any, ...]:
+        task = task_of(self.task, "1")
+        learners = {name: learner_of(name, self.task, "1") for name in LEARNERS}
+        return network_of(task, "1"), task, learners, LEARNING_RATE, GROWTH
+
+    @property
     def cost(self) -> float:
         return 30 + 4e-4 * self.seeds * self.steps
 
     def run(self, checkpoint: Path, advance: Advance) -> Arrays:
-        task = task_of(self.task, "1")
-        driver, *others = LEARNERS
-        learners = {APPLIED: learner_of(driver, self.task, "1")}
-        learners |= {name: learner_of(name, self.task, "1") for name in others}
-        recorders = {"gradients": record.gradients}
-        network = network_of(task, "1")
-        loop = numbers_as_arrays(Loop(network, learners, task, LEARNING_RATE, recorders))
+        network, task, learners, rate, _ = self.parts
+        learners = {APPLIED if name == LEARNERS[0] else name: learner for name, learner in learners.items()}
+        loop = numbers_as_arrays(Loop(network, learners, task, rate, {"gradients": record.gradients}))
         tally = Tally(self.seeds, self.steps - loop.delay)
         kept = Checkpoint(checkpoint, lambda: str(self.settings()))
         with Fleet(loop, jax.random.key(0), tuple(range(self.seeds)), CHUNK) as fleet:

@@ -2,15 +2,17 @@
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from recurra import cells
+from recurra.learners import Learner
 from recurra.network import Network
 from recurra.paper.experiments.base import Advance, Arrays, Experiment
 from recurra.paper.setup import learner_of, network_of, task_of
 from recurra.tasks import Task
-from recurra.training import train
+from recurra.training import LEARNING_RATE, train
 
 #: the four families of recurrent weights of the analysis of RFLO
 FAMILIES = {
@@ -40,13 +42,17 @@ class LossCurve(Experiment):
         return f"loss/{self.task}/{self.alpha}/{self.learner}"
 
     @property
+    def parts(self) -> tuple[Any, ...]:
+        task = task_of(self.task, self.alpha)
+        return network_of(task, self.alpha), learner_of(self.learner, self.task, self.alpha), task, LEARNING_RATE
+
+    @property
     def cost(self) -> float:
         return seconds(self.learner, self.seeds, self.steps)
 
     def run(self, checkpoint: Path, advance: Advance) -> Arrays:
-        task = task_of(self.task, self.alpha)
-        network = network_of(task, self.alpha)
-        return curve(network, self.learner, task, self.task, self.alpha, self.seeds, self.steps, checkpoint, advance)
+        network, learner, task, rate = self.parts
+        return curve(network, learner, task, rate, self.seeds, self.steps, checkpoint, advance)
 
 
 @dataclass(frozen=True)
@@ -63,21 +69,24 @@ class FamilyCurve(Experiment):
         return f"{self.learner}-loss/{self.family}"
 
     @property
+    def parts(self) -> tuple[Any, ...]:
+        task = task_of("add", "1")
+        return network_of(task, "1", FAMILIES[self.family]), learner_of(self.learner, "add", "1"), task, LEARNING_RATE
+
+    @property
     def cost(self) -> float:
         return seconds(self.learner, self.seeds, self.steps)
 
     def run(self, checkpoint: Path, advance: Advance) -> Arrays:
-        task = task_of("add", "1")
-        network = network_of(task, "1", FAMILIES[self.family])
-        return curve(network, self.learner, task, "add", "1", self.seeds, self.steps, checkpoint, advance)
+        network, learner, task, rate = self.parts
+        return curve(network, learner, task, rate, self.seeds, self.steps, checkpoint, advance)
 
 
 def curve(
     network: Network,
-    learner: str,
+    learner: Learner,
     task: Task,
-    task_name: str,
-    alpha: str,
+    rate: float,
     seeds: int,
     steps: int,
     checkpoint: Path,
@@ -86,8 +95,9 @@ def curve(
     """Train, with a hundred windows of loss; interrupted, the checkpoint keeps the part done."""
     result = train(
         network,
-        learner_of(learner, task_name, alpha),
+        learner,
         task,
+        optimizer=rate,
         steps=steps,
         seeds=seeds,
         window=max(steps // 100, 1),

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import jax
 import numpy as np
@@ -29,14 +30,19 @@ class Memory(Experiment):
         return f"memory/{self.family}"
 
     @property
+    def parts(self) -> tuple[Any, ...]:
+        task = task_of("add", "1")
+        return network_of(task, "1", FAMILIES[self.family]), task, LAGS
+
+    @property
     def cost(self) -> float:
         return 5 + 1e-5 * self.seeds * self.steps
 
     def run(self, checkpoint: Path, advance: Advance) -> Arrays:
-        task = task_of("add", "1")
+        network, task, lags = self.parts
         record = {"state": lambda moment: moment.state[0], "label": lambda moment: moment.label}
         result = train(
-            network_of(task, "1", FAMILIES[self.family]),
+            network,
             Fixed(),
             task,
             steps=self.steps,
@@ -48,6 +54,6 @@ class Memory(Experiment):
         if result.interrupted:
             raise KeyboardInterrupt
         states, labels = (jax.tree.leaves(result.records[name])[0] for name in ("state", "label"))
-        traces = [memory_trace(state, label, LAGS) for state, label in zip(states, labels, strict=True)]
+        traces = [memory_trace(state, label, lags) for state, label in zip(states, labels, strict=True)]
         advance(1.0)
-        return {"lag": LAGS, "r2": np.stack(traces)}
+        return {"lag": lags, "r2": np.stack(traces)}

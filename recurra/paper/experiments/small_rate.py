@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import jax
 import numpy as np
@@ -29,6 +30,11 @@ class SmallRate(Experiment):
         return "small-rate"
 
     @property
+    def parts(self) -> tuple[Any, ...]:
+        task = task_of("add", "1")
+        return network_of(task, "1"), task, RATES, STRETCH
+
+    @property
     def cost(self) -> float:
         return 15.0
 
@@ -47,8 +53,7 @@ class SmallRate(Experiment):
         return {"rate": np.array(RATES), "distance": np.stack(distances, axis=1)}
 
     def _weights(self, learner, rate: float):
-        task = task_of("add", "1")
-        network = network_of(task, "1")
+        network, task, *_ = self.parts
         loop = numbers_as_arrays(Loop(network, {APPLIED: learner}, task, rate, {}))
         with Fleet(loop, jax.random.key(0), tuple(range(self.seeds)), STRETCH) as fleet:
             fleet.advance(0, STRETCH)

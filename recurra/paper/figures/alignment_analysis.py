@@ -55,7 +55,7 @@ def draw(data: Data) -> Drawn | None:
         "and with the future-facing one, F-BPTT's; bars are one standard error over seeds to either side, where "
         "wide enough to be seen. E-BPTT counts only at the steps at which it emits."
     )
-    return Drawn(figure, caption, _alt(data, tasks), _table(data, tasks))
+    return Drawn(figure, caption, _alt(data, tasks), _table(data, tasks), more={"histograms": _histograms(data, tasks)})
 
 
 def _triangle(axes: Axes, arrays: Mapping[str, np.ndarray]) -> None:
@@ -170,6 +170,21 @@ def _alt(data: Data, tasks: list[str]) -> str:
     return (
         f"Histograms of cosines for every pair of learners. Mean cosine with RTRL and with F-BPTT, {'; '.join(told)}."
     )
+
+
+def _histograms(data: Data, tasks: list[str]) -> Columns:
+    table = Columns()
+    for task in tasks:
+        arrays = data[f"gradients/{task}"]
+        learners, edges = [str(x) for x in arrays["learners"]], np.asarray(arrays["edges"], float)
+        for i in range(1, len(learners)):
+            for j in range(i):
+                counts = np.asarray(arrays["histogram"][i, j])
+                bins = dict(cosine_from=edges[:-1].round(6), cosine_to=edges[1:].round(6), steps=counts)
+                seen = {name: column[counts > 0] for name, column in bins.items()}
+                if counts.any():
+                    table.extend(task=task, learner=learners[i], other=learners[j], **seen)
+    return table
 
 
 def _table(data: Data, tasks: list[str]) -> Columns:

@@ -1,7 +1,7 @@
 """What every figure module gives back, and what they share in reading the data."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 from matplotlib.figure import Figure
@@ -16,7 +16,8 @@ Table = Mapping[str, Sequence | np.ndarray]
 class Drawn:
     """A finished figure: `caption` goes below it, `alt` stands in for it, `table` holds the numbers it shows.
 
-    `rows`, where there are any, are shown as a table on the page: each maps a heading to a cell.
+    `rows`, where there are any, are shown as a table on the page: each maps a heading to a cell. `more` are further
+    tables of numbers, by what they hold.
     """
 
     figure: Figure
@@ -24,6 +25,12 @@ class Drawn:
     alt: str
     table: Table
     rows: Sequence[Mapping[str, str]] = ()
+    more: Mapping[str, Table] = field(default_factory=dict)
+
+    @property
+    def tables(self) -> dict[str, Table]:
+        """All of its numbers, by the ending of the file they go to."""
+        return {"": self.table, **{f"-{what}": table for what, table in self.more.items()}}
 
 
 class Columns(dict[str, list]):

@@ -58,7 +58,7 @@ def draw_benchmarks(axes: Axes, curves: list[Curve]) -> None:
     for text, value in BENCHMARKS.items():
         if value < low:
             continue
-        axes.axhline(value, color=plots.MUTED, linewidth=0.8, linestyle=(0, (1.5, 1.8)), zorder=1)
+        axes.axhline(value, color=plots.MUTED, linewidth=0.8, linestyle=(0, (4, 2.5)), zorder=1)
 
         def room(place: tuple[float, float], value: float = value) -> float:
             start, side = place
@@ -190,7 +190,7 @@ def _caption(task: str, curves: Mapping[str, Mapping[str, Curve]]) -> str:
     which = "; ".join(f"({tag}) {panels[alpha]}" for tag, alpha in zip("ab", curves, strict=False))
     statistics, first, both = (f"{value:.2f}" for value in BENCHMARKS.values())
     benchmarks = (
-        " Dotted lines, where in sight: the lowest loss open to a network that knows only how often each label occurs "
+        " Dashed lines, where in sight: the lowest loss open to a network that knows only how often each label occurs "
         f"({statistics}), the first dependency ({first}) or both ({both})."
     )
     return (

@@ -6,6 +6,7 @@ from matplotlib.colors import LinearSegmentedColormap
 from scipy.ndimage import gaussian_filter
 
 from recurra import analysis, plots
+from recurra.paper.claims.alignment import paired
 from recurra.paper.figures.drawn import Columns, Data, Drawn, counted
 
 NAME = "norm_alignments"
@@ -26,7 +27,7 @@ def draw(data: Data) -> Drawn | None:
     tasks = [task for task in TASKS if f"gradients/{task}" in data]
     if not tasks:
         return None
-    table, told, sizes = Columns(), [], []
+    table, densities, told, sizes = Columns(), Columns(), [], []
     with plots.style():
         figure = plots.sheet(8.2, 6.6)
         panels = figure.subplots(2, len(tasks), squeeze=False)
@@ -34,51 +35,70 @@ def draw(data: Data) -> Drawn | None:
         for row, learner in enumerate(PAIRS):
             for column, task in enumerate(tasks):
                 arrays = data[f"gradients/{task}"]
-                x, y = (np.asarray(arrays[name][row], float) for name in ("pair_cosine", "pair_log_norm"))
+                each = paired(arrays, learner)
+                found = analysis.mean(analysis.correlations(*each))
+                x, y = (values.ravel() for values in each)
                 both = np.isfinite(x) & np.isfinite(y)
-                found = analysis.correlation(x[both], y[both])
                 axes = panels[row, column]
                 plots.letter(
                     axes, "abcd"[row * len(tasks) + column], f"{plots.name(learner)}, {plots.TASK_NAMES[task]}"
                 )
                 _panel(axes, x[both], y[both], plots.COLOURS[learner], found)
-                told.append(f"{plots.name(learner)} on {plots.TASK_NAMES[task]} {found.r:.3f}")
+                told.append(f"{plots.name(learner)} on {plots.TASK_NAMES[task]} {found.value:.3f}")
                 sizes.append(int(both.sum()))
-                measured = dict(
-                    r=found.r, p_independent=found.p, effective_steps=found.size, p_corrected=found.p_corrected
-                )
-                table.add(task=task, learner=learner, steps=sizes[-1], **measured)
+                measured = dict(r=found.value, standard_error=found.error, p=analysis.p_value(found))
+                line = dict(zip(("slope", "intercept"), least_squares(x[both], y[both]), strict=True))
+                table.add(task=task, learner=learner, seeds=len(each[0]), steps=sizes[-1], **measured, **line)
+                counts, xs, ys = density(x[both], y[both])
+                i, j = np.nonzero(counts)
+                bins = dict(cosine_from=xs[i].round(5), log_norm_from=ys[j].round(5), steps=counts[i, j].astype(int))
+                if len(i):
+                    densities.extend(task=task, learner=learner, **bins)
         for axes in panels[-1]:
             axes.set_xlabel("cosine with RTRL's gradient")
         for axes in panels[:, 0]:
             axes.set_ylabel("log₁₀ of the gradient's norm")
     caption = (
-        f"How often each pair of alignment and length occurred, over {counted(sizes)} steps of learning by RTRL: the "
-        "cosine of the learner's gradient with RTRL's at the same step, and the common logarithm of its own norm; "
-        "darker is more frequent. Red: the least-squares line. Each panel gives the correlation r and its p-value "
-        "for r = 0, counting as many steps as are independent given how slowly both quantities vary."
+        f"How often each pair of alignment and length occurred, over {counted(sizes)} steps of learning by RTRL, all "
+        "seeds together: the cosine of the learner's gradient with RTRL's at the same step, and the common logarithm "
+        "of its own norm; darker is more frequent. Red: the least-squares line. Each panel gives the correlation r, "
+        "its mean and "
+        "standard error over seeds, and the p-value of Student's test for r = 0, of which seeds are the sample."
     )
-    return Drawn(figure, caption, f"Four densities with regression lines. Correlations: {', '.join(told)}.", table)
+    alt = f"Four densities with regression lines. Correlations: {', '.join(told)}."
+    return Drawn(figure, caption, alt, table, more={"densities": densities})
 
 
-def _panel(axes: Axes, x: np.ndarray, y: np.ndarray, colour: str, found: analysis.Correlation) -> None:
-    low, high = np.quantile(y, [0.0005, 0.9995]) if len(y) else (-1.0, 1.0)
-    margin = 0.08 * max(high - low, 1e-6)
-    left, right = np.quantile(x, [0.0005, 0.9995]) if len(x) else (-1.0, 1.0)
-    side = 0.08 * max(right - left, 1e-6)
-    box = [[max(left - side, -1), min(right + side, 1)], [low - margin, high + margin]]
-    counts, xs, ys = np.histogram2d(x, y, bins=BINS, range=box)
-    density = gaussian_filter(counts, np.clip(2.2 * (1e5 / max(len(x), 1)) ** (1 / 6), 2, 6))
+def least_squares(x: np.ndarray, y: np.ndarray) -> tuple[float, float]:
+    """Slope and intercept; nan where x does not vary."""
+    if len(x) < 2 or not np.ptp(x):
+        return float("nan"), float("nan")
+    slope, intercept = np.polyfit(x, y, 1)
+    return float(slope), float(intercept)
+
+
+def density(x: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Counts over a grid that holds all but the outermost thousandth, and its edges."""
+    edge = lambda v: np.quantile(v, [0.0005, 0.9995]) if len(v) else np.array([-1.0, 1.0])
+    wider = lambda ends: (ends[0] - 0.08 * max(np.ptp(ends), 1e-6), ends[1] + 0.08 * max(np.ptp(ends), 1e-6))
+    left, right = wider(edge(x))
+    return np.histogram2d(x, y, bins=BINS, range=[[max(left, -1), min(right, 1)], wider(edge(y))])
+
+
+def _panel(axes: Axes, x: np.ndarray, y: np.ndarray, colour: str, found: analysis.Estimate) -> None:
+    counts, xs, ys = density(x, y)
+    smoothed = gaussian_filter(counts, np.clip(2.2 * (1e5 / max(len(x), 1)) ** (1 / 6), 2, 6))
     shades = LinearSegmentedColormap.from_list("density", ["#ffffff", colour, "#061533"])
     extent = (xs[0], xs[-1], ys[0], ys[-1])
-    axes.imshow(np.sqrt(density).T, cmap=shades, extent=extent, origin="lower", aspect="auto", interpolation="bilinear")
-    axes.set(xlim=box[0], ylim=box[1])
+    look = plots.options(extent=extent, origin="lower", aspect="auto", interpolation="bilinear")
+    axes.imshow(np.sqrt(smoothed).T, cmap=shades, **look)
+    axes.set(xlim=(xs[0], xs[-1]), ylim=(ys[0], ys[-1]))
     axes.axvline(0, color=plots.MUTED, linewidth=0.8, linestyle=(0, (3, 2)))
-    if np.isfinite(found.r):
-        slope = found.r * y.std() / x.std()
-        ends = np.array(box[0])
-        axes.plot(ends, y.mean() + slope * (ends - x.mean()), color="#d6203a", linewidth=1.6)
-    text = f"r = {found.r:.3f}\n{probability(found.p_corrected)}"
+    slope, intercept = least_squares(x, y)
+    ends = np.array([xs[0], xs[-1]])
+    axes.plot(ends, intercept + slope * ends, color="#d6203a", linewidth=1.6)
+    error = f" ± {found.error:.3f}" if np.isfinite(found.error) else ""
+    text = f"r = {found.value:.3f}{error}\n{probability(analysis.p_value(found))}"
     axes.text(0.97, 0.05, text, transform=axes.transAxes, ha="right", va="bottom", fontsize=8.5, linespacing=1.4)
 
 

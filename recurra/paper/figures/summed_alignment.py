@@ -103,14 +103,17 @@ def _caption(data: Data, shown: Mapping[str, list[str]]) -> str:
         parts.append(
             "Upper panels: gradients are summed over w consecutive steps before they are compared with RTRL's sum "
             f"over the same steps; the mean cosine over {seeds} seeds, with a band of one standard error to either "
-            "side. Noise that averages out lets a line climb to one; an error of direction keeps it down."
+            "side. Noise that averages out lets a line climb to one; an error of direction keeps it down. A learner "
+            "that "
+            "faces the future sums its terms in another order, and differs from RTRL at single steps for that alone."
         )
     if "bias" in shown:
         replicas = counted(int(data[f"bias/{task}"]["replicas"]) for task in shown["bias"])
         parts.append(
             f"Lower panels: along one trajectory with weights held, {replicas} replicas of a learner's random "
             "numbers give the distance of their mean from RTRL's gradient (bias) and their scatter about it "
-            "(standard deviation), both in units of that gradient's norm; medians over steps, bars span the middle "
+            "(standard deviation), both in units of the root mean square of that gradient's norm over steps; medians "
+            "over steps, bars span the middle "
             "half. In the shaded region a bias is no larger than sampling alone would show. Learners without "
             "randomness stand at 0. Hollow: stochastic."
         )
@@ -148,6 +151,7 @@ def _sums_table(table: Columns, task: str, arrays: Mapping[str, np.ndarray]) -> 
 def _bias_table(table: Columns, task: str, arrays: Mapping[str, np.ndarray]) -> None:
     for index, learner in enumerate(map(str, arrays["learners"])):
         for quantity in ("bias", "bias_noise", "std"):
-            middle = float(np.median(arrays[quantity][index]))
-            row = dict(quantity=f"median {quantity} / norm", w="", value=middle, standard_error="")
-            table.add(task=task, learner=learner, **row)
+            for part, name in ((0.25, "lower quartile"), (0.5, "median"), (0.75, "upper quartile")):
+                value = float(np.quantile(arrays[quantity][index], part))
+                row = dict(quantity=f"{name} of {quantity} / norm", w="", value=value, standard_error="")
+                table.add(task=task, learner=learner, **row)

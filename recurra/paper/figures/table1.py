@@ -43,9 +43,10 @@ def draw(data: Data) -> Drawn | None:
         "Above, the learners by facing, form of what they store and kind of update, with the order of memory and time "
         "each should have and, beside it, the measured power p of n: slope ± standard error of a straight line through "
         "the logarithms, over the upper half of the sizes measured. Below, those measurements, for "
-        f"{sizes[0]} to {sizes[-1]} units: (a) the size of the learner's state, (b) operations in the compiled step, "
-        "(c) time a step, where a fixed cost hides the order at small n. T = 10 and r = 4 are held. Beside each name "
-        "stands the order it should have."
+        f"{sizes[0]} to {sizes[-1]} units: (a) the size of the learner's state, (b) operations of a step, counted in "
+        "its program, "
+        "(c) time a step, where a fixed cost hides the order at small n. T = 10 and r = 4 are held, and varied by "
+        "themselves for the claims about them. Beside each name stands the order it should have."
     )
     alt = f"Three panels on logarithmic axes over the number of units for {listed(map(plots.name, found))}."
     return Drawn(figure, caption, alt, table, [_row(data, learner) for learner in found])
@@ -71,7 +72,8 @@ def _panel(axes: Axes, lines: dict[str, tuple[np.ndarray, np.ndarray]], orders: 
         return
     sizes = sorted({int(n) for line in lines.values() for n in line[0]})
     axes.set_xlim(sizes[0], sizes[-1])
-    axes.set_xticks(sizes, [str(n) for n in sizes])
+    apart = [n for i, n in enumerate(sizes) if i == 0 or n >= 1.5 * sizes[i - 1]]  # 96 and 128 would overlap
+    axes.set_xticks(apart, [str(n) for n in apart])
     named = {x: f"{plots.name(x)}  {orders[x]}".removesuffix("  –") for x in lines}
     ends = [Label(float(n[-1]), float(value[-1]), named[x], plots.COLOURS[x]) for x, (n, value) in lines.items()]
     label_ends(axes, [end for end in ends if end.x == sizes[-1]], size=7.0, reach=0.1)

@@ -41,7 +41,8 @@ def draw(data: Data) -> Drawn | None:
     names = listed(f"{plots.name(x)} ({n})" for x, n in zip(found, emitted, strict=True))
     caption = (
         "Every dot is one derivative, of the loss at step t by the weights as used at step s, over the first "
-        f"{steps} steps of a small network. Which of them a gradient contains was measured, not assumed. Boxes hold "
+        f"{steps} steps of a small network with α = 0.7. Which of them a gradient contains was measured, not "
+        "assumed. Boxes hold "
         "what the optimizer receives as one gradient, numbered by the step at which it leaves; in brackets, how many "
         f"left: {names}. Hollow dots entered no gradient in this time; a ring marks a derivative that entered more "
         "than one."

@@ -1,0 +1,51 @@
+"""How many operations a step takes, counted in its traced program.
+
+The compiled program's own analysis counts the body of a loop once, however often it runs, and a branch not at all where
+it can tell that it is not taken; both hide what backpropagation through time costs.
+"""
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import jax
+import numpy as np
+from jax.extend.core import ClosedJaxpr, Jaxpr
+
+#: operations of a decomposition of a p × q matrix, p ≥ q, in multiples of p q²
+DECOMPOSITIONS = {"qr": 4, "geqrf": 2, "householder_product": 2, "svd": 10}
+
+
+def operations(f: Callable[..., Any], *arguments: Any, branch: Callable[[list[float]], float] = max) -> float:
+    """Of f at these arguments, which may be shapes; `branch` chooses among the counts of a conditional's branches."""
+    return _count(jax.make_jaxpr(f)(*arguments).jaxpr, branch)
+
+
+def _count(jaxpr: Jaxpr, branch: Callable[[list[float]], float]) -> float:
+    return float(sum(_count_one(equation, branch) for equation in jaxpr.eqns))
+
+
+def _count_one(equation: Any, branch: Callable[[list[float]], float]) -> float:
+    name, inner = equation.primitive.name, [_count(jaxpr, branch) for jaxpr in _inside(equation.params)]
+    if name == "dot_general":
+        (contracted, _), _ = equation.params["dimension_numbers"]
+        length = np.prod([equation.invars[0].aval.shape[i] for i in contracted])
+        return float(2 * equation.outvars[0].aval.size * length)
+    if name in DECOMPOSITIONS:
+        p, q = sorted(equation.invars[0].aval.shape[-2:], reverse=True)
+        return float(DECOMPOSITIONS[name] * p * q**2)
+    if name == "scan":
+        return float(equation.params["length"] * sum(inner))
+    if name == "cond":
+        return branch(inner)
+    if inner:
+        return float(sum(inner))
+    return float(sum(v.aval.size for v in equation.outvars if np.issubdtype(v.aval.dtype, np.floating)))
+
+
+def _inside(params: dict[str, Any]) -> Iterator[Jaxpr]:
+    for value in params.values():
+        for each in value if isinstance(value, tuple | list) else (value,):
+            if isinstance(each, ClosedJaxpr):
+                yield each.jaxpr
+            elif isinstance(each, Jaxpr):
+                yield each
