@@ -1,9 +1,8 @@
 """What an experiment is: a name, the settings that determine its outcome, and arrays."""
 
 import abc
-import re
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields, is_dataclass
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -46,5 +45,10 @@ class Experiment(abc.ABC):
 
 
 def described(part: Any) -> str:
-    """A network, a learner or a number in words that are the same in every process."""
-    return re.sub(r" at 0x\w+", "", " ".join(str(part).split()))
+    """A network, a learner or a number with every field, in words that are the same in every process."""
+    if is_dataclass(part) and not isinstance(part, type):
+        inside = (f"{field.name}={described(getattr(part, field.name))}" for field in fields(part))
+        return f"{type(part).__name__}({', '.join(inside)})"
+    if isinstance(part, dict):
+        return "{" + ", ".join(f"{name}: {described(value)}" for name, value in part.items()) + "}"
+    return part.__name__ if callable(part) else str(part)

@@ -72,7 +72,7 @@ def _panel(axes: Axes, lines: dict[str, tuple[np.ndarray, np.ndarray]], orders: 
         return
     sizes = sorted({int(n) for line in lines.values() for n in line[0]})
     axes.set_xlim(sizes[0], sizes[-1])
-    apart = [n for i, n in enumerate(sizes) if i == 0 or n >= 1.5 * sizes[i - 1]]  # 96 and 128 would overlap
+    apart = [n for n, above in zip(sizes, [*sizes[1:], np.inf], strict=True) if above >= 1.5 * n]  # not 96 beside 128
     axes.set_xticks(apart, [str(n) for n in apart])
     named = {x: f"{plots.name(x)}  {orders[x]}".removesuffix("  –") for x in lines}
     ends = [Label(float(n[-1]), float(value[-1]), named[x], plots.COLOURS[x]) for x, (n, value) in lines.items()]
