@@ -10,5 +10,10 @@ jax.config.update("jax_enable_x64", True)
 jax.config.update("jax_numpy_dtype_promotion", "strict")
 install_import_hook("recurra", "beartype.beartype")
 
+# Most of the time goes into compiling programs that run for milliseconds, and need not run fast. JAX reads this when it
+# first computes; training asks for a level of its own.
+QUICKLY = "--xla_backend_optimization_level=0 --xla_llvm_disable_expensive_passes=true"
+os.environ["XLA_FLAGS"] = f"{os.environ.get('XLA_FLAGS', '')} {QUICKLY}".strip()
+
 # Commands that tests start keep their compiled programs for each other, and nothing in the user's own folder.
 os.environ.setdefault("XDG_CACHE_HOME", tempfile.mkdtemp(prefix="recurra-tests-"))
