@@ -6,6 +6,7 @@ compilation; the last seed fills the last group up.
 """
 
 import functools
+import os
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
@@ -95,9 +96,10 @@ def _compiled_advance() -> Callable[..., tuple[Carry, PyTree[Array]]]:
     """`_advance` compiled as it runs fastest.
 
     At its usual level 3 the compiler for CPUs unrolls rows of some 32 numbers whole and then does not vectorize them;
-    at level 2 they stay loops, and are vectorized.
+    at level 2 they stay loops, and are vectorized. What a user has set stays.
     """
-    options = {"xla_backend_optimization_level": 2} if jax.default_backend() == "cpu" else None
+    chosen = "xla_backend_optimization_level" in os.environ.get("XLA_FLAGS", "")
+    options = {"xla_backend_optimization_level": 2} if jax.default_backend() == "cpu" and not chosen else None
     return eqx.filter_jit(_advance, compiler_options=options)  # pyright: ignore[reportCallIssue]: passed on to jax.jit
 
 

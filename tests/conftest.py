@@ -11,7 +11,7 @@ jax.config.update("jax_numpy_dtype_promotion", "strict")
 install_import_hook("recurra", "beartype.beartype")
 
 # Most of the time goes into compiling programs that run for milliseconds, and need not run fast. JAX reads this when it
-# first computes; training asks for a level of its own.
+# first computes. Tests of the documentation's examples leave it out, and so compile as a user's program does.
 QUICKLY = "--xla_backend_optimization_level=0 --xla_llvm_disable_expensive_passes=true"
 os.environ["XLA_FLAGS"] = f"{os.environ.get('XLA_FLAGS', '')} {QUICKLY}".strip()
 
