@@ -422,5 +422,6 @@ def test_bench_refuses_what_it_does_not_know(tmp_path, asked, message):
 
 def test_the_program_keeps_what_it_compiled(tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setenv("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0")  # here even that is quick
     assert in_a_process(tmp_path, "train", "--learner", "rflo", *SMALL)[0] == 0
     assert list((tmp_path / "cache" / "recurra").rglob("*advance*"))

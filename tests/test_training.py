@@ -66,7 +66,7 @@ def test_probes_change_nothing_and_a_probe_of_the_driver_agrees_with_it():
     record = {"norms": rc.record.gradient_norms, "cos": rc.record.alignments}
     alone = train(rc.RTRL())
     probed = train(rc.RTRL(), probes={"same": rc.RTRL(), "local": rc.RFLO()}, record=record)
-    assert distance(alone.weights, probed.weights) == 0
+    assert distance(alone.weights, probed.weights) < 1e-12
     cos = probed.records["cos"]
     np.testing.assert_allclose(cos["applied"]["same"], 1, atol=1e-9)
     assert np.nanmax(np.abs(cos["applied"]["local"])) <= 1 + 1e-9
@@ -80,7 +80,7 @@ def test_a_probe_changes_nothing_whatever_it_is_called():
     alone = train(rc.UORO())
     for name in ("a", "zz"):
         probed = train(rc.UORO(), probes={name: rc.KFRTRL(), name + "2": rc.RFLO()}, record=record)
-        assert distance(alone.weights, probed.weights) == 0
+        assert distance(alone.weights, probed.weights) < 1e-12  # another program may round otherwise
 
 
 class Silent(rc.RFLO):
