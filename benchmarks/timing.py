@@ -10,12 +10,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-import recurra
 from bare import ALGORITHMS
-from bare.loop import BLOCK, N_IN, N_OUT, RATE, Algorithm, advance, start
-from recurra.fleet import Fleet
-from recurra.loop import APPLIED, Loop
-from recurra.training import CHUNK, CHUNK_SECONDS, numbers_as_arrays
+from bare.loop import BLOCK, Algorithm, advance, start
+from recurra.bench import CELLS, fleet_of, going
+from recurra.training import CHUNK, CHUNK_SECONDS
 
 #: What a careful programmer asks of the compiler: at its usual level 3 it unrolls rows of 32 numbers whole and then
 #: does not vectorize them, which doubles the time of the smallest algorithms.
@@ -77,19 +75,10 @@ def measure(name: str, n: int, seeds: int, repeats: int, cores: int) -> Timing:
 
 
 def library_runner(name: str, n: int, seeds: int) -> Callable[[int], Runner]:
-    """The library's compiled loop, as `recurra.train` builds it: for a number of steps, a call that takes them."""
-    network = recurra.Network(recurra.RNN(n_in=N_IN, n=n), n_out=N_OUT)
-    loop = numbers_as_arrays(Loop(network, {APPLIED: recurra.LEARNERS[name]()}, recurra.Add(), RATE, {}))
-    fleet = Fleet(loop, jax.random.key(0), tuple(range(seeds)), MOST_STEPS)
+    """The library's compiled loop: for a number of steps, a call that takes them."""
+    fleet = fleet_of(name, CELLS["rnn"](n), seeds)
     assert fleet.capacity == MOST_STEPS, f"the library takes {fleet.capacity} steps a call at most, not {MOST_STEPS}"
-    done = 0
-
-    def run(steps: int) -> np.ndarray:
-        nonlocal done
-        loss, _ = fleet.advance(done, done + steps)
-        done += steps
-        return loss
-
+    run = going(fleet)
     return lambda steps: lambda: run(steps)
 
 

@@ -13,7 +13,6 @@ from recurra.learners.base import Learner, check_pairing
 from recurra.loop import APPLIED, Optimizer
 from recurra.moment import Recorder
 from recurra.network import Network
-from recurra.tasks.arrays import Arrays
 from recurra.tasks.base import Task
 
 
@@ -40,9 +39,7 @@ def check(
     for what, ours, theirs in (("inputs", network.cell.n_in, task.n_in), ("outputs", network.n_out, task.n_out)):
         if ours != theirs:
             raise ValueError(f"The network has {ours} {what} and the task {theirs}: make them equal.")
-    task.check(network.loss, steps, network.cell.dtype)
-    if isinstance(task, Arrays) and streams > 1:
-        raise ValueError(f"`streams` is {streams}, and Arrays hold the rows of one: leave `streams` out.")
+    task.check(network.loss, steps, checks.whole_number("`streams`", streams), network.cell.dtype)
     if APPLIED in probes:
         raise ValueError(f"A probe cannot be called {APPLIED!r}: that is the learner that trains.")
     if probes and not record:

@@ -80,29 +80,41 @@ def bench(
 def measure(name: str, kind: str, n: int, seeds: int, repeats: int) -> Row:
     """Calls of the compiled loop as `train` makes them, each followed by the machine's own measure."""
     cell = CELLS[kind](n)
-    loop = Loop(Network(cell, 2), {APPLIED: LEARNERS[name]()}, Add(), LEARNING_RATE, {})
     began = time.perf_counter()
-    with Fleet(numbers_as_arrays(loop), jax.random.key(0), tuple(range(seeds)), CHUNK) as fleet:
+    with fleet_of(name, cell, seeds) as fleet:
         compile_seconds = time.perf_counter() - began
-        done = 0
-
-        def run(steps: int) -> None:
-            nonlocal done
-            fleet.advance(done, done + steps)
-            done += steps
-
+        run = going(fleet)
         few = 2 * BLOCK if n <= 64 else 16
         run(few)
         pace = seconds(lambda: run(few)) / few
         steps = max(min(int(CHUNK_SECONDS / pace), CHUNK), 1)
         size = _state_bytes(name, cell)
-        own, ideal = _ideal(name, cell, size + _bytes(lambda: loop.network.init(jax.random.key(0))))
+        own, ideal = _ideal(name, cell, size + _bytes(lambda: Network(cell, 2).init(jax.random.key(0))))
         pairs = [(seconds(lambda: run(steps)) / (steps * seeds), seconds(own)) for _ in range(repeats)]
     micros = [1e6 * taken for taken, _ in pairs]
     share = statistics.median(ideal * machine_time / taken for taken, machine_time in pairs)
     spread = statistics.median(micros), min(micros), max(micros)
     bound = "arithmetic" if name in ARITHMETIC else "bytes"
     return Row(name, kind, n, seeds, *spread, compile_seconds, size, bound, share)
+
+
+def fleet_of(name: str, cell: Cell, seeds: int) -> Fleet:
+    """A learner on the Add task as `train` sets it up: numbers are arguments of the compiled program."""
+    loop = Loop(Network(cell, 2), {APPLIED: LEARNERS[name]()}, Add(), LEARNING_RATE, {})
+    return Fleet(numbers_as_arrays(loop), jax.random.key(0), tuple(range(seeds)), CHUNK)
+
+
+def going(fleet: Fleet) -> Callable[[int], np.ndarray]:
+    """Takes so many steps from where it is, and returns each one's loss, (seed, step)."""
+    done = 0
+
+    def run(steps: int) -> np.ndarray:
+        nonlocal done
+        loss, _ = fleet.advance(done, done + steps)
+        done += steps
+        return loss
+
+    return run
 
 
 def _ideal(name: str, cell: Cell, walked: int) -> tuple[Callable[[], object], float]:

@@ -28,10 +28,11 @@ class Losses:
         self._note_divergence(losses)
         self._seen += losses.shape[1]
         pending = np.concatenate([self._pending.astype(losses.dtype), losses], axis=1)
-        while pending.shape[1] >= (piece := self._piece(self._seen - pending.shape[1])):
+        step = self._seen - pending.shape[1]
+        while pending.shape[1] >= (piece := min(PIECE, self.window - step % self.window)):
             self._sum = self._sum + pending[:, :piece].sum(axis=1, dtype=np.float64)
-            pending = pending[:, piece:]
-            if self._inside(pending) == 0:
+            pending, step = pending[:, piece:], step + piece
+            if step % self.window == 0:
                 self._means.append(self._sum / self.window)
                 self._sum = np.zeros(len(self.seeds))
         self._pending = pending.copy()
@@ -63,14 +64,6 @@ class Losses:
         self._means = list(state["means"].T)
         self._seen, self._sum, self._pending = int(state["seen"]), state["sum"], state["pending"]
         self.diverged = {self.seeds[row]: int(step) for row, step in state["diverged"].T}
-
-    def _piece(self, step: int) -> int:
-        """How many steps the piece that begins there has."""
-        return min(PIECE, self.window - step % self.window)
-
-    def _inside(self, pending: np.ndarray) -> int:
-        """How far into its window the first pending step is."""
-        return (self._seen - pending.shape[1]) % self.window
 
     def _note_divergence(self, losses: np.ndarray) -> None:
         wrong = ~np.isfinite(losses)

@@ -71,7 +71,6 @@ def train(
     arguments.check(network, learner, task, steps, streams, probes, record)
     window = checks.whole_number("`window`", max(steps // 100, 1) if window is None else window)
     chunk, root = checks.whole_number("`chunk`", chunk), arguments.key_of(key)
-    streams = checks.whole_number("`streams`", streams)
     loop = Loop(network, {APPLIED: learner, **probes}, task, arguments.optimizer_of(optimizer), record, streams)
     loop = numbers_as_arrays(loop)
 

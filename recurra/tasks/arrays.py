@@ -35,7 +35,9 @@ class Arrays(Task):
     def n_out(self) -> int:
         return self.labels.shape[1]
 
-    def check(self, loss: Loss, steps: int, dtype: jnp.dtype) -> None:
+    def check(self, loss: Loss, steps: int, streams: int, dtype: jnp.dtype) -> None:
+        if streams > 1:
+            raise ValueError(f"`streams` is {streams}, and Arrays hold the rows of one: leave `streams` out.")
         for name, array in (("inputs", self.inputs), ("labels", self.labels)):
             if jnp.issubdtype(array.dtype, jnp.floating) and array.dtype != dtype:
                 raise TypeError(

@@ -30,8 +30,8 @@ class Task(eqx.Module):
         """The task with its whole numbers that no shape depends on as arrays: another value compiles nothing anew."""
         return self
 
-    def check(self, loss: Loss, steps: int, dtype: jnp.dtype) -> None:
-        """Raise if a network with this loss and dtype cannot be trained on it for so many steps."""
+    def check(self, loss: Loss, steps: int, streams: int, dtype: jnp.dtype) -> None:
+        """Raise if a network with this loss and dtype cannot be trained on it for so many steps in so many streams."""
         return None
 
     @abc.abstractmethod

@@ -55,7 +55,7 @@ class Mimic(Task):
     def n_out(self) -> int:
         return self.outputs
 
-    def check(self, loss: Loss, steps: int, dtype: jnp.dtype) -> None:
+    def check(self, loss: Loss, steps: int, streams: int, dtype: jnp.dtype) -> None:
         if self.target.dtype != dtype:
             raise TypeError(f"The target of Mimic is {self.target.dtype} and the network is {dtype}: make them equal.")
         try:
