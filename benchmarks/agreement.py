@@ -12,7 +12,7 @@ import jax.numpy as jnp
 
 import recurra
 from bare import ALGORITHMS
-from bare.loop import BLOCK, RATE, Carry, Sources, take_step
+from bare.loop import BLOCK, RATE, Carry, Sources, take_block
 
 N, STEPS, ALPHA, TOLERANCE = 32, BLOCK, 0.7, 1e-8
 
@@ -23,7 +23,7 @@ history = lambda s: (s.traces.D[0][0], s.traces.ahat.rec, s.traces.ahat.inp, s.c
 
 #: the state a learner of the library keeps, in the shape its bare loop keeps it
 STATES: dict[str, Callable[[Any], Any]] = {
-    "rtrl": lambda s: s,
+    "rtrl": lambda s: (s.M, s.jacobians, s.traces.D[0][0], jnp.concatenate(s.traces.ahat, axis=1)),
     "uoro": lambda s: (s.A[0], sources(s.B[0])),
     "kf-rtrl": lambda s: (sources(s.A), s.B[0][0]),
     "r-kf-rtrl": lambda s: (s.A[0], sources([b[0] for b in s.B])),
@@ -51,8 +51,7 @@ def disagreement(name: str, bare_alpha: float = ALPHA) -> float:
     """How far the bare loop ends from the library when both take the same steps."""
     with jax.enable_x64(True):
         first, inputs, last, losses = journey(name)
-        step = lambda carry, inputs: take_step(ALGORITHMS[name], bare_alpha, carry, inputs)
-        carry, bare_losses = jax.lax.scan(step, first, inputs)
+        carry, bare_losses = take_block(ALGORITHMS[name], bare_alpha, first, inputs)
         return distance(first, (last, losses), (carry, bare_losses))
 
 

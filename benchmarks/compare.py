@@ -64,7 +64,7 @@ def row(name: str, n: int, repeats: int) -> dict:
     began = time.process_time()
     one(FEW_STEPS)()
     steps = max(min(int(SECONDS * FEW_STEPS / (time.process_time() - began)), 2**17) // 128, 1) * 128
-    calls = {"library": (one(steps), steps), "bare": (bare_runner(ALGORITHMS[name], n, 1, steps, 1), steps)}
+    calls = {"library": (one(steps), steps), "bare": (bare_runner(ALGORITHMS[name], n, 1, steps, 1, 1), steps)}
     if n * MANY <= 32 * MANY:
         each = max(steps // MANY // 128, 1) * 128
         calls[f"library, {MANY} seeds"] = (library_runner(name, n, MANY)(each), each * MANY)

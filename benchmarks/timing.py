@@ -50,7 +50,7 @@ def measure(name: str, n: int, seeds: int, repeats: int, cores: int) -> Timing:
     pace = timed(begin(FEW_STEPS), clock)[1] / FEW_STEPS
     steps = max(min(int(SECONDS / pace), MOST_STEPS) // BLOCK, 1) * BLOCK
     library = begin(steps)
-    bare, bare_compile = timed(lambda: bare_runner(ALGORITHMS[name], n, seeds, steps, cores), clock)
+    bare, bare_compile = timed(lambda: fastest_bare_runner(ALGORITHMS[name], n, seeds, steps, cores), clock)
     for runner in (library, bare):
         assert np.isfinite(runner()).all(), f"{name} diverged"
     pairs = []
@@ -82,11 +82,22 @@ def library_runner(name: str, n: int, seeds: int) -> Callable[[int], Runner]:
     return lambda steps: lambda: run(steps)
 
 
-def bare_runner(algorithm: Algorithm, n: int, seeds: int, steps: int, cores: int) -> Runner:
-    """A bare loop: seeds vmapped, in one group for each core, each group called from its own thread."""
-    blocks, groups = steps // BLOCK, np.array_split(np.arange(seeds), min(cores, seeds))
+def fastest_bare_runner(algorithm: Algorithm, n: int, seeds: int, steps: int, cores: int) -> Runner:
+    """A bare loop with the seeds of a core vmapped, or one after the other, whichever is faster here."""
+    share = -(-seeds // cores)
+    runners = [bare_runner(algorithm, n, seeds, steps, cores, size) for size in {1, share}]
+    if len(runners) == 1:
+        return runners[0]
+    for runner in runners:
+        runner()
+    return min(runners, key=lambda runner: timed(runner, time.perf_counter)[1])
+
+
+def bare_runner(algorithm: Algorithm, n: int, seeds: int, steps: int, cores: int, size: int) -> Runner:
+    """A bare loop: groups of seeds, vmapped inside, on a thread for each core."""
+    blocks, groups = steps // BLOCK, np.array_split(np.arange(seeds), -(-seeds // size))
     alpha, root = jnp.asarray(1.0), jax.random.key(0)
-    over = jax.vmap if len(groups[0]) > 1 else lambda f, in_axes=0: f
+    over = jax.vmap if size > 1 else lambda f, in_axes=0: f
 
     @jax.jit
     def begin(keys):
@@ -98,10 +109,10 @@ def bare_runner(algorithm: Algorithm, n: int, seeds: int, steps: int, cores: int
         return over(one)(running, keys)
 
     fold = lambda group: jax.vmap(jax.random.fold_in, in_axes=(None, 0))(root, group)
-    keys = [fold(group) if len(group) > 1 else jax.random.fold_in(root, group[0]) for group in groups]
+    keys = [fold(group) if size > 1 else jax.random.fold_in(root, group[0]) for group in groups]
     running = [begin(key) for key in keys]
     compiled = go.lower(alpha, running[0], keys[0], 0).compile(OPTIONS)
-    pool, number = ThreadPoolExecutor(len(groups)), 0
+    pool, number = ThreadPoolExecutor(cores), 0
 
     def run() -> np.ndarray:
         nonlocal running, number

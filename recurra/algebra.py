@@ -14,6 +14,8 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, PyTree
 
+from recurra.machine import backend
+
 _INSIDE_KERNEL: ContextVar[bool] = ContextVar("inside_kernel", default=False)
 
 # float32 stays float32 on GPUs, whose default would round the factors to ten bits.
@@ -78,13 +80,24 @@ def inner(x: PyTree[Array | None], y: PyTree[Array | None]) -> Float[Array, ""]:
 
 
 def _sum(array: Float[Array, "..."]) -> Float[Array, ""]:
-    """Σ over all entries; a matrix over its rows first, which adds them side by side.
+    """Σ over all entries."""
+    plain = array.ndim != 2 or _INSIDE_KERNEL.get() or backend() != "cpu"
+    return jnp.sum(array) if plain else _sum_by_rows(array)
 
-    No compiler may reorder a sum: one over everything adds number after number. The barrier keeps the two sums apart.
+
+@jax.custom_batching.custom_vmap
+def _sum_by_rows(matrix: Float[Array, "n m"]) -> Float[Array, ""]:
+    """Σ over all entries, with rows added side by side.
+
+    Compilers for CPUs may not reorder a sum, and would add one number after the other. A product with ones is the
+    fastest for one matrix; for several, two sums that a barrier keeps apart.
     """
-    if array.ndim < 2 or _INSIDE_KERNEL.get():
-        return jnp.sum(array)
-    return jnp.sum(jax.lax.optimization_barrier(jnp.sum(array, axis=0)))
+    return jnp.sum(vecmat(jnp.ones(len(matrix), matrix.dtype), matrix))
+
+
+@_sum_by_rows.def_vmap
+def _sums_by_rows(size: int, batched: list[bool], matrices: Float[Array, "batch n m"]) -> tuple[Array, bool]:
+    return jnp.sum(jax.lax.optimization_barrier(jnp.sum(matrices, axis=1)), axis=1), True
 
 
 def norm(x: PyTree[Array]) -> Float[Array, ""]:

@@ -1,14 +1,18 @@
-"""All seeds of a run at once, on every core or the accelerator, without being asked.
+"""All seeds of a run at once, on the cores or the accelerator, whichever is faster, without being asked.
 
-Seeds go in equal groups, one for each core. A group is vmapped and has a thread of its own: a compiled program holds no
-lock while it runs, so all cores work without any setting made before JAX starts. Groups of one size share one
-compilation; the last seed fills the last group up.
+On cores, seeds that carry little go in equal groups, one for each core; those that carry more go one by one. A group
+is vmapped and taken by a thread: a compiled program holds no lock while it runs, so all cores work without any setting
+made before JAX starts. Groups of one size share one compilation; the last seed fills the last group up. On an
+accelerator all seeds are one group.
 """
 
+import contextlib
 import functools
+import itertools
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 import equinox as eqx
 import jax
@@ -16,36 +20,59 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Int, Key, PRNGKeyArray, PyTree
 
+from recurra.learners.base import SPAN
 from recurra.loop import Carry, Keys, Loop
 from recurra.machine import cores
 from recurra.network import NetworkWeights
 
 #: bytes of per-step output that one compiled call may hold
 OUTPUT_BYTES = 64 * 2**20
+#: bytes that a seed may carry from step to step to be vmapped with others; more would leave the core's nearest cache
+TOGETHER_BYTES = 32 * 2**10
+#: Bytes that the fullest core must carry for an accelerator to be faster. Its step takes some 20 µs however small the
+#: network, until its kernels have started; in that time a core takes one step through about as many bytes.
+ACCELERATOR_BYTES = 192 * 2**10
 
 
 class Fleet:
     """A loop over many seeds, somewhere between its first step and its last."""
 
     def __init__(self, loop: Loop, key: PRNGKeyArray, seeds: tuple[int, ...], chunk: int):
-        self._loop, self._count, self._x64 = loop, len(seeds), jnp.result_type(float) == jnp.float64
-        size = -(-len(seeds) // min(_side_by_side(), len(seeds)))
+        self._count, self._x64 = len(seeds), jnp.result_type(float) == jnp.float64
+        carried = _carried_bytes(loop, key)
+        self._device = _device(carried, len(seeds))
+        on_cores = self._device.platform == "cpu"
+        share = -(-len(seeds) // cores()) if on_cores else len(seeds)
+        size = share if carried <= TOGETHER_BYTES or not on_cores else 1
         groups = [seeds[i : i + size] for i in range(0, len(seeds), size)]
         groups[-1] += seeds[-1:] * (size - len(groups[-1]))
         self._rows = [[seeds.index(seed) for seed in group] for group in groups]
-        fold = jax.vmap(jax.random.fold_in, in_axes=(None, 0))
-        self._groups = [_init(loop, fold(key, np.array(group))) for group in groups]
-        self._pool = ThreadPoolExecutor(len(groups))
-        self.capacity = self._affordable(chunk)
+        self._pool = ThreadPoolExecutor(min(cores(), len(groups)))
+        self._whole_spans = not on_cores
+        with self._there():
+            self._loop = jax.tree.map(lambda leaf: jnp.asarray(leaf) if eqx.is_array(leaf) else leaf, loop)
+            fold = jax.vmap(jax.random.fold_in, in_axes=(None, 0))
+            self._groups = [_init(self._loop, fold(key, np.array(group))) for group in groups]
+            self.capacity = self._affordable(chunk)
         # A call that takes no step compiles, once, before the threads that share the program start.
-        jax.block_until_ready(self._call(self._groups[0], 0, 0))
+        self._call(self._groups[0], 0, 0, self._whole_spans)
 
     def advance(self, start: int, stop: int) -> PyTree[np.ndarray]:
         """Take every seed from step `start` to `stop`: each step's loss and records, (seed, step, ...)."""
-        step = lambda group: jax.block_until_ready(self._call(group, start, stop))
-        outputs = list(self._pool.map(step, self._groups))
+        cuts = sorted({start, stop, *self._span_edges(start, stop)})
+        parts = [self._advance(*bounds) for bounds in itertools.pairwise(cuts)]
+        return parts[0] if len(parts) == 1 else jax.tree.map(lambda *rows: np.concatenate(rows, axis=1), *parts)
+
+    def _advance(self, start: int, stop: int) -> PyTree[np.ndarray]:
+        whole = self._whole_spans and start % SPAN == 0 and stop % SPAN == 0
+        outputs = list(self._pool.map(lambda group: self._call(group, start, stop, whole), self._groups))
         self._groups = [(carry, keys) for (carry, _), (_, keys) in zip(outputs, self._groups, strict=True)]
         return jax.tree.map(lambda leaf: leaf[:, : stop - start], self._over_seeds([record for _, record in outputs]))
+
+    def _span_edges(self, start: int, stop: int) -> set[int]:
+        """Where whole spans begin and end between two steps, if they are taken on their own."""
+        first, last = -(-start // SPAN) * SPAN, stop // SPAN * SPAN
+        return {first, last} if self._whole_spans and first < last else set()
 
     def weights(self) -> NetworkWeights:
         """Each seed's weights now, (seed, ...)."""
@@ -69,11 +96,18 @@ class Fleet:
     def __exit__(self, *_: object) -> None:
         self._pool.shutdown()
 
-    def _call(self, group: tuple[Carry, Keys], start: int, stop: int) -> tuple[Carry, PyTree[Array]]:
-        # Bounds go in as arrays, so that no number of steps compiles anew.
-        with jax.enable_x64(self._x64):  # a choice made for one thread alone, and this may be another
+    @contextlib.contextmanager
+    def _there(self) -> Iterator[None]:
+        # Choices that are made for one thread alone, and this may be another.
+        with jax.default_device(self._device), jax.enable_x64(self._x64):
+            yield
+
+    def _call(self, group: tuple[Carry, Keys], start: int, stop: int, whole: bool) -> tuple[Carry, PyTree[Array]]:
+        with self._there():
+            # Bounds go in as arrays, so that no number of steps compiles anew.
             bounds = jnp.asarray(start, "int32"), jnp.asarray(stop, "int32")
-            return _compiled_advance()(self._loop, *group, *bounds, self.capacity)
+            advance = _compiled_advance(self._device.platform)
+            return jax.block_until_ready(advance(self._loop, *group, *bounds, self.capacity, whole))
 
     def _over_seeds(self, groups: Sequence[PyTree[Array]]) -> PyTree[np.ndarray]:
         return jax.tree.map(lambda *parts: np.concatenate(parts)[: self._count], *groups)
@@ -81,7 +115,8 @@ class Fleet:
     def _affordable(self, chunk: int) -> int:
         """Steps a call that keep its output within bounds."""
         zero = jnp.zeros((), "int32")
-        _, one_step = eqx.filter_eval_shape(eqx.filter_jit(_advance), self._loop, *self._groups[0], zero, zero, 1)
+        one = eqx.filter_jit(_advance)
+        _, one_step = eqx.filter_eval_shape(one, self._loop, *self._groups[0], zero, zero, 1, self._whole_spans)
         size = sum(leaf.size * leaf.dtype.itemsize for leaf in jax.tree.leaves(one_step))
         return max(1, min(chunk, OUTPUT_BYTES // (size * len(self._groups))))
 
@@ -92,21 +127,21 @@ def _init(loop: Loop, keys: Key[Array, " seeds"]) -> tuple[Carry, Keys]:
 
 
 @functools.cache
-def _compiled_advance() -> Callable[..., tuple[Carry, PyTree[Array]]]:
+def _compiled_advance(platform: str) -> Callable[..., tuple[Carry, PyTree[Array]]]:
     """`_advance` compiled as it runs fastest.
 
     At its usual level 3 the compiler for CPUs unrolls rows of some 32 numbers whole and then does not vectorize them;
     at level 2 they stay loops, and are vectorized. What a user has set stays.
     """
     chosen = "xla_backend_optimization_level" in os.environ.get("XLA_FLAGS", "")
-    options = {"xla_backend_optimization_level": 2} if jax.default_backend() == "cpu" and not chosen else None
+    options = {"xla_backend_optimization_level": 2} if platform == "cpu" and not chosen else None
     return eqx.filter_jit(_advance, compiler_options=options)  # pyright: ignore[reportCallIssue]: passed on to jax.jit
 
 
 def _advance(
-    loop: Loop, carry: Carry, keys: Keys, start: Int[Array, ""], stop: Int[Array, ""], capacity: int
+    loop: Loop, carry: Carry, keys: Keys, start: Int[Array, ""], stop: Int[Array, ""], capacity: int, whole: bool
 ) -> tuple[Carry, PyTree[Array]]:
-    return _over_group(lambda carry, keys: loop.advance(carry, keys, start, stop, capacity), carry, keys)
+    return _over_group(lambda carry, keys: loop.advance(carry, keys, start, stop, capacity, whole), carry, keys)
 
 
 def _over_group(f: Callable[..., PyTree[Array]], *trees: PyTree[Array]) -> PyTree[Array]:
@@ -126,6 +161,19 @@ def _like(leaf: Array, raw: np.ndarray) -> Array:
     return jax.random.wrap_key_data(jnp.asarray(raw), impl=jax.random.key_impl(leaf)) if is_key else jnp.asarray(raw)
 
 
-def _side_by_side() -> int:
-    """How many groups can run side by side: one for each core, and one where an accelerator does the work."""
-    return cores() if jax.default_backend() == "cpu" else 1
+def _carried_bytes(loop: Loop, key: PRNGKeyArray) -> int:
+    """What one seed takes from step to step."""
+    carry, _ = eqx.filter_eval_shape(loop.init, key)
+    return sum(leaf.size * leaf.dtype.itemsize for leaf in jax.tree.leaves(carry))
+
+
+def _device(carried: int, seeds: int) -> Any:
+    """The accelerator, or the cores where they are faster; the one that a user has made the default stays."""
+    chosen = jnp.zeros(0).devices().pop()
+    if chosen.platform == "cpu" or jax.config.jax_default_device is not None:  # pyright: ignore[reportAttributeAccessIssue]
+        return chosen
+    try:
+        core = jax.local_devices(backend="cpu")[0]
+    except RuntimeError:  # JAX was told to use the accelerator alone
+        return chosen
+    return core if -(-seeds // cores()) * carried < ACCELERATOR_BYTES else chosen

@@ -13,13 +13,16 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import optax
-from jaxtyping import Array, Float, Int, PRNGKeyArray, PyTree
+from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray, PyTree
 
 from recurra.cells.base import State, Weights
-from recurra.learners.base import Intermittent, Learner
+from recurra.learners.base import SPAN, Deferring, Intermittent, Learner
 from recurra.moment import Moment, Recorder, delay_lines, delayed
 from recurra.network import Network, NetworkWeights, Step
 from recurra.tasks.base import BLOCK, Task
+
+#: steps of a whole span that are compiled one after the other
+UNROLL = 8
 
 Optimizer = optax.GradientTransformation | Float[Array, ""] | float
 
@@ -43,6 +46,10 @@ class Keys(NamedTuple):
     stream: PRNGKeyArray
     learners: PRNGKeyArray
     noise: PRNGKeyArray
+
+
+#: a run on its way, and what was recorded of it
+Running = tuple[Carry, PyTree[Array]]
 
 
 class Loop(eqx.Module):
@@ -91,30 +98,70 @@ class Loop(eqx.Module):
         return carry, keys
 
     def advance(
-        self, carry: Carry, keys: Keys, start: Int[Array, ""], stop: Int[Array, ""], capacity: int
-    ) -> tuple[Carry, PyTree[Array]]:
-        """Steps start..stop-1, at most `capacity` of them, with each step's (loss, records)."""
+        self,
+        carry: Carry,
+        keys: Keys,
+        start: Int[Array, ""],
+        stop: Int[Array, ""],
+        capacity: int,
+        whole_spans: bool = False,
+    ) -> Running:
+        """Steps start..stop-1, at most `capacity` of them, with each step's (loss, records).
+
+        With `whole_spans` both bounds are multiples of `SPAN`: spans are then loops of known length, which a GPU runs
+        without asking the host after every step whether to go on.
+        """
         shapes = jax.eval_shape(lambda: self._step(carry, self._first_of_block(carry, keys), jnp.zeros((), "int32"))[1])
         records = jax.tree.map(lambda leaf: jnp.zeros((capacity, *leaf.shape), leaf.dtype), shapes)
 
-        def block(number: Array, running: tuple[Carry, PyTree]) -> tuple[Carry, PyTree]:
-            carry, records = running
-            inputs, task = self._draw(carry, keys, number)
+        def block(number: Array, running: Running) -> Running:
+            inputs, task = self._draw(running[0], keys, number)
             before = number * BLOCK
+            first, last = jnp.maximum(start - before, 0), jnp.minimum(stop - before, BLOCK)
 
-            def step(i: Array, running: tuple[Carry, PyTree]) -> tuple[Carry, PyTree]:
+            def step(i: Array, running: Running) -> Running:
                 carry, records = running
                 t = before + i
                 carry, record = self._step(carry, jax.tree.map(lambda rows: rows[i], inputs), t)
                 return carry, jax.tree.map(lambda rows, row: rows.at[t - start].set(row), records, record)
 
-            first, last = jnp.maximum(start - before, 0), jnp.minimum(stop - before, BLOCK)
-            carry, records = jax.lax.fori_loop(first, last, step, (carry, records))
+            def span(k: Array, running: Running) -> Running:
+                begin = k * SPAN
+                if whole_spans:
+                    in_span = lambda i, running: step(begin + i, running)
+                    carry, records = jax.lax.fori_loop(0, SPAN, in_span, running, unroll=UNROLL)
+                    return self._folded(carry, True), records
+                until = jnp.minimum(last, begin + SPAN)
+                carry, records = jax.lax.fori_loop(jnp.maximum(first, begin), until, step, running)
+                return self._folded(carry, until == begin + SPAN), records
+
+            if whole_spans or self._deferring:
+                carry, records = jax.lax.fori_loop(first // SPAN, (last - 1) // SPAN + 1, span, running)
+            else:
+                carry, records = jax.lax.fori_loop(first, last, step, running)
             # A block left half-way is drawn again from its beginning when the run goes on.
             done = lambda new, old: jnp.where(last == BLOCK, new, old)
             return carry._replace(task=jax.tree.map(done, task, carry.task)), records
 
         return jax.lax.fori_loop(start // BLOCK, (stop - 1) // BLOCK + 1, block, (carry, records))
+
+    @property
+    def _deferring(self) -> dict[str, Deferring]:
+        """The learners that let the steps of a span wait."""
+        cell = self.network.cell
+        return {name: each for name, each in self.learners.items() if isinstance(each, Deferring) and each.defers(cell)}
+
+    def _folded(self, carry: Carry, complete: Bool[Array, ""] | bool) -> Carry:
+        """With no step waiting, if the span is complete."""
+        states = {name: carry.learners[name] for name in self._deferring}
+
+        def fold(states: dict[str, PyTree]) -> dict[str, PyTree]:
+            fold = lambda learner: lambda state: learner.fold(self.network.cell, carry.weights.cell, state)
+            each = {name: fold(learner) for name, learner in self._deferring.items()}
+            return {name: (each[name] if self.streams == 1 else jax.vmap(each[name]))(states[name]) for name in each}
+
+        folded = jax.lax.cond(complete, fold, lambda states: states, states)
+        return carry._replace(learners=carry.learners | folded)
 
     def _draw(self, carry: Carry, keys: Keys, number: Int[Array, ""]) -> tuple[PyTree[Array], Any]:
         cell, fold = self.network.cell, jax.random.fold_in
@@ -144,13 +191,15 @@ class Loop(eqx.Module):
 
     def _step(self, carry: Carry, inputs: PyTree[Array], t: Int[Array, ""]) -> tuple[Carry, PyTree[Array]]:
         x, label, noise = inputs
-        weights = carry.weights
+        weights, deferring = carry.weights, self._deferring
 
         def look(a: State, x: Array, label: Array, learners: PyTree, noise: PyTree) -> tuple[Step, dict, dict]:
             step = self.network.step(weights, a, x, label, t)
             learned = {
-                name: learner.step(step.tick, learners[name], noise[name]) for name, learner in self.learners.items()
-            }
+                name: learner.step(step.tick, learners[name], noise[name])
+                for name, learner in self.learners.items()
+                if name not in deferring
+            } | {name: learner.defer(step.tick, learners[name]) for name, learner in deferring.items()}
             gradients, states = ({name: pair[i] for name, pair in learned.items()} for i in (0, 1))
             return step, gradients, states
 

@@ -13,6 +13,14 @@ def cores() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
+def backend() -> str:
+    """The kind of device that JAX computes on here: "cpu", "gpu" or "tpu"."""
+    import jax
+
+    chosen = jax.config.jax_default_device  # pyright: ignore[reportAttributeAccessIssue]: made at run time
+    return chosen if isinstance(chosen, str) else chosen.platform if chosen else jax.default_backend()
+
+
 def machine() -> dict[str, Any]:
     """Processor, cores, accelerator and system."""
     import jax

@@ -201,6 +201,8 @@ def test_random_feedback_changes_the_credit_and_not_the_readout():
 class TransposedRTRL(rc.RTRL):
     """J in the wrong direction."""
 
+    lazy: bool | None = False
+
     def advance(self, tick: Tick, state, noise):
         transposed = jax.tree.map(lambda w: w.T if w.shape[0] == w.shape[1] else w, tick.weights)
         return tick.cell.advance_influence(transposed, tick.trace, state)
@@ -208,6 +210,8 @@ class TransposedRTRL(rc.RTRL):
 
 class ForgetfulRTRL(rc.RTRL):
     """Mbar of the first step only reaches back one step."""
+
+    lazy: bool | None = False
 
     def advance(self, tick: Tick, state, noise):
         return tick.cell.advance_influence(tick.weights, tick.trace, 0 * state)

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
-BLOCK, N_IN, N_OUT, RATE = 128, 2, 2, 1e-4
+BLOCK, SPAN, N_IN, N_OUT, RATE = 128, 16, 2, 2, 1e-4
 #: lags of the Add task
 T1, T2 = 6, 10
 
@@ -48,6 +48,8 @@ class Algorithm(NamedTuple):
     start: Callable[[jax.Array, jax.Array], Any]
     noise: Callable[[jax.Array, int], Any]
     learn: Callable[[Step, Any, Any], tuple[jax.Array, Any]]
+    #: what is done to the state at the end of each span of steps, if anything
+    fold: Callable[[Any], Any] | None = None
 
 
 class Carry(NamedTuple):
@@ -113,6 +115,21 @@ def take_step(algorithm, alpha, carry, inputs):
     return Carry(W, W_out - RATE * jnp.outer(error, a), b_out - RATE * error, a, state), loss
 
 
+def take_block(algorithm, alpha, carry, inputs):
+    """The steps of a block, span by span where the algorithm has something to do at the end of one."""
+    step = lambda carry, inputs: take_step(algorithm, alpha, carry, inputs)
+    if algorithm.fold is None:
+        return jax.lax.scan(step, carry, inputs)
+
+    def span(carry, inputs):
+        carry, losses = jax.lax.scan(step, carry, inputs)
+        return carry._replace(state=algorithm.fold(carry.state)), losses
+
+    spans = jax.tree.map(lambda rows: rows.reshape(BLOCK // SPAN, SPAN, *rows.shape[1:]), inputs)
+    carry, losses = jax.lax.scan(span, carry, spans)
+    return carry, losses.reshape(BLOCK)
+
+
 def advance(algorithm, alpha, carry, past, key, first, blocks):
     """`blocks` blocks from number `first` on, and the loss of every step."""
 
@@ -121,8 +138,8 @@ def advance(algorithm, alpha, carry, past, key, first, blocks):
         key_task, key_noise = jax.random.split(jax.random.fold_in(key, number))
         x, label, past = add_block(past, key_task)
         t = number * BLOCK + jnp.arange(BLOCK)
-        step = lambda carry, inputs: take_step(algorithm, alpha, carry, inputs)
-        carry, losses = jax.lax.scan(step, carry, (t, x, label, algorithm.noise(key_noise, len(carry.a))))
+        inputs = t, x, label, algorithm.noise(key_noise, len(carry.a))
+        carry, losses = take_block(algorithm, alpha, carry, inputs)
         return (carry, past), losses
 
     (carry, past), losses = jax.lax.scan(block, (carry, past), first + jnp.arange(blocks))

@@ -3,7 +3,7 @@
 import jax
 import jax.numpy as jnp
 
-from bare.loop import BLOCK, N_IN, Algorithm, Sources, descend, outer, signs
+from bare.loop import BLOCK, N_IN, SPAN, Algorithm, Sources, descend, outer, signs
 
 RANK = 4
 PERTURBATION, KERNEL_RATE, FIRST_ALPHA = 1e-3, 5.0, 0.8
@@ -21,9 +21,19 @@ def push(s, V):
 
 
 def norm(tree):
-    """Euclidean norm. A matrix is summed over rows first, side by side; one sum over everything is not vectorized."""
-    over_rows = lambda x: x if x.ndim < 2 else jax.lax.optimization_barrier(jnp.sum(x, axis=0))
-    return jnp.sqrt(sum(jnp.sum(over_rows(x * x)) for x in jax.tree.leaves(tree)))
+    """Euclidean norm."""
+    return jnp.sqrt(sum(sum_by_rows(x * x) if x.ndim == 2 else jnp.sum(x * x) for x in jax.tree.leaves(tree)))
+
+
+@jax.custom_batching.custom_vmap
+def sum_by_rows(x):
+    """A plain sum adds number after number; a product with ones adds rows side by side, fastest for one matrix."""
+    return jnp.sum(jnp.ones(len(x)) @ x)
+
+
+@sum_by_rows.def_vmap
+def sums_by_rows(size, batched, x):
+    return jnp.sum(jax.lax.optimization_barrier(jnp.sum(x, axis=1)), axis=1), True
 
 
 def balance(grown, shrunk):
@@ -43,23 +53,40 @@ def sizes(W):
     return len(W.bias), len(W.bias) + N_IN + 1
 
 
-# RTRL: M itself, as one matrix (k, (i, j)).
+# RTRL: M before a span of steps, as one matrix (k, (i, j)), and each step of the span. The gradient of a step carries
+# cbar back over them, and M takes them all at once at the end of the span.
 
 
-def rtrl(s, M_old, noise):
+def rtrl(s, state, noise):
+    M, J, D, ahat = state
     n, m = sizes(s.W)
-    J = jnp.diag(jnp.full(n, 1 - s.alpha)) + s.D[:, None] * s.W.rec
-    i, ahat = jnp.arange(n), jnp.concatenate([s.ahat.rec, s.ahat.inp, jnp.ones(1)])
-    M_new = (J @ M_old).reshape(n, n, m).at[i, i].add(jnp.outer(s.D, ahat)).reshape(n, n * m)
-    return descend(s.W, blocks_like_W((s.cbar @ M_new).reshape(n, m))), M_new
+    last = s.t % SPAN
+    J = J.at[last].set(jnp.diag(jnp.full(n, 1 - s.alpha)) + s.D[:, None] * s.W.rec)
+    D, ahat = D.at[last].set(s.D), ahat.at[last].set(jnp.concatenate([s.ahat.rec, s.ahat.inp, jnp.ones(1)]))
+
+    def back(i, running):
+        c, credit = running
+        r = last - i
+        return jnp.sum(c[:, None] * J[r], axis=0), credit.at[r].set(c * D[r])
+
+    before, credit = jax.lax.fori_loop(0, last + 1, back, (s.cbar, jnp.zeros((SPAN, n))))
+    gradient = credit.T @ ahat + (before @ M).reshape(n, m)
+    return descend(s.W, blocks_like_W(gradient)), (M, J, D, ahat)
+
+
+def rtrl_fold(state):
+    M, J, D, ahat = state
+    back = lambda reach, step: (reach @ step[0], reach * step[1])
+    whole, reach = jax.lax.scan(back, jnp.eye(len(M)), (J, D), reverse=True)
+    return whole @ M + (reach.reshape(SPAN, -1).T @ ahat).reshape(M.shape), J, D, ahat
 
 
 def rtrl_start(key, W):
     n, m = sizes(W)
-    return jnp.zeros((n, n * m))
+    return jnp.zeros((n, n * m)), jnp.zeros((SPAN, n, n)), jnp.zeros((SPAN, n)), jnp.zeros((SPAN, m))
 
 
-RTRL = Algorithm(rtrl_start, silent, rtrl)
+RTRL = Algorithm(rtrl_start, silent, rtrl, rtrl_fold)
 
 
 # UORO: M[k, (i, j)] ≈ A[k] B[i, j].

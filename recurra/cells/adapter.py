@@ -67,11 +67,11 @@ class GeneralCell(Cell):
 
     def pull(self, weights: Weights, trace: Any, c: Credit) -> State:
         a, x = trace
-        return jax.vjp(lambda a: self._step(weights, a, x), a)[1](self._dense(c))[0]
+        return jax.vjp(lambda a: self._step(weights, a, x), a)[1](self.dense(c))[0]
 
     def deposit(self, weights: Weights, trace: Any, c: Credit) -> Weights:
         a, x = trace
-        return jax.vjp(lambda w: self._step(w, a, x), weights)[1](self._dense(c))[0]
+        return jax.vjp(lambda w: self._step(w, a, x), weights)[1](self.dense(c))[0]
 
     def deposit_norm(self, weights: Weights, trace: Any, c: Credit) -> Float[Array, ""]:
         return norm(self.deposit(weights, trace, c))
@@ -104,9 +104,6 @@ class GeneralCell(Cell):
     def _joined(self, a: State) -> PyTree[Array]:
         leaves, treedef = jax.tree.flatten(self.first)
         return jax.tree.unflatten(treedef, [v.reshape(leaf.shape) for v, leaf in zip(a, leaves, strict=True)])
-
-    def _dense(self, c: Credit) -> State:
-        return tuple(jnp.zeros(width, self.dtype) if u is None else u for u, width in zip(c, self.widths, strict=True))
 
     def _check_make(self) -> None:
         if self.make is None:

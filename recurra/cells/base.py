@@ -14,6 +14,7 @@ import abc
 from typing import Any
 
 import equinox as eqx
+import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, PRNGKeyArray, PyTree
 
@@ -39,6 +40,15 @@ class Cell(eqx.Module):
         """An array whose axis runs over all state variables, cut into one array for each."""
         edges = [sum(self.widths[: p + 1]) for p in range(len(self.widths) - 1)]
         return tuple(jnp.split(array, edges, axis=axis))
+
+    def dense(self, c: Credit) -> State:
+        """Credit with zeros where nothing is handed to a state variable."""
+        return tuple(jnp.zeros(width, self.dtype) if u is None else u for u, width in zip(c, self.widths, strict=True))
+
+    def no_traces(self, weights: Weights, length: int) -> PyTree[Array]:
+        """Room for the traces of so many steps, leading axis time."""
+        _, trace = jax.eval_shape(self.forward, weights, self.init_state(), jnp.zeros(self.n_in, self.dtype))
+        return jax.tree.map(lambda leaf: jnp.zeros((length, *leaf.shape), leaf.dtype), trace)
 
     @abc.abstractmethod
     def init_weights(self, key: PRNGKeyArray) -> Weights: ...

@@ -156,6 +156,19 @@ class UnitwiseCell(Cell):
         JM = matvec(self.jacobian(weights, trace), M).reshape(self.states, self.n, self.n, -1)
         return JM.at[:, unit, unit].add(eligibility).reshape(M.shape)
 
+    def fold_influence(
+        self, weights: Gates, traces: Trace, jacobians: Float[Array, "T S S"], M: Float[Array, "S P"]
+    ) -> Float[Array, "S P"]:
+        """M after T steps from M before them, with one product for M and one for what the steps deposited."""
+        back = lambda reach, J: (matvec(reach, J), reach)
+        whole, reach = jax.lax.scan(back, jnp.eye(len(M), dtype=self.dtype), jacobians, reverse=True)
+        rows = jax.vmap(jax.vmap(self.gate_credit, (None, 0)))  # of all steps, of the state after the last one
+        deposited = [
+            matvec(credit.reshape(len(jacobians), -1).T, _side_by_side(listened(gate, traces.ahat, lambda u: u)))
+            for gate, credit in zip(weights, rows(traces, self.split(reach, axis=2)), strict=True)
+        ]
+        return matvec(whole, M) + jnp.concatenate(deposited, axis=1).reshape(M.shape)
+
     def unravel(self, weights: Gates, row: Float[Array, " P"]) -> Gates:
         blocks, treedef = jax.tree.flatten(weights)
         edges = [sum(block.shape[1] for block in blocks[: i + 1]) for i in range(len(blocks) - 1)]
@@ -182,8 +195,8 @@ def _with_derivatives(f: Callable[[State], State], at: State) -> tuple[State, Bl
     return pairs[0][0], tuple(zip(*(tangent for _, tangent in pairs), strict=True))
 
 
-def _side_by_side(gates: Gates) -> Float[Array, "n m"]:
-    return jnp.concatenate(jax.tree.leaves(gates), axis=1)
+def _side_by_side(blocks: PyTree[Array]) -> Float[Array, "n m"]:
+    return jnp.concatenate(jax.tree.leaves(blocks), axis=1)
 
 
 def _fan_in(weights: Gates) -> int:

@@ -31,6 +31,9 @@ from recurra.cells.adapter import GeneralCell
 from recurra.cells.base import Cell, Credit, State, Tangent, Weights
 from recurra.cells.unitwise import UnitwiseCell
 
+#: steps that a deferring learner lets wait, at most: the first of a span has a number that this divides
+SPAN = 16
+
 
 class Tick(eqx.Module):
     """One step as a learner sees it."""
@@ -117,6 +120,33 @@ class PastFacing(Learner):
         """The dense estimate of M, each leaf (units, *weight shape): for analysis and tests, of size O(n³)."""
         row = lambda basis: self.contract(cell, weights, cell.split(basis), state)
         return jax.vmap(row)(jnp.eye(sum(cell.widths), dtype=cell.dtype))
+
+
+class Deferring(PastFacing):
+    """Lets the steps of a span wait, and brings M up to date at its end, for all of them at once.
+
+    Each step's gradient is complete all the same. `step` ends spans by itself; a loop that knows where they end calls
+    `defer` and `fold` instead, since a branch in every step costs more than a loop around them.
+    """
+
+    def step(self, tick: Tick, state: PyTree, noise: PyTree) -> tuple[Weights, PyTree]:
+        if not self.defers(tick.cell):
+            return super().step(tick, state, noise)
+        gradient, state = self.defer(tick, state)
+        fold = lambda state: self.fold(tick.cell, tick.weights, state)
+        return gradient, jax.lax.cond(tick.t % SPAN == SPAN - 1, fold, lambda state: state, state)
+
+    @abc.abstractmethod
+    def defers(self, cell: Cell) -> bool:
+        """Whether it lets steps of this cell wait; otherwise `step` is that of any past-facing learner."""
+
+    @abc.abstractmethod
+    def defer(self, tick: Tick, state: PyTree) -> tuple[Weights, PyTree]:
+        """The gradient, and the state with this step waiting."""
+
+    @abc.abstractmethod
+    def fold(self, cell: Cell, weights: Weights, state: PyTree) -> PyTree:
+        """The state at the end of a span, with no step waiting."""
 
 
 class FutureFacing(Learner):

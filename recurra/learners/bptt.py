@@ -54,7 +54,7 @@ class FutureBPTT(FutureFacing):
     def credit(self, tick: Tick, state: History) -> tuple[Credit, Any, History]:
         shifted = lambda old, new: jnp.concatenate([old[1:], new[None]])
         traces = jax.tree.map(shifted, state.traces, tick.trace)
-        cbar = _dense(tick)
+        cbar = tick.cell.dense(tick.cbar)
 
         def back(c: State, trace: Any) -> tuple[State, State]:
             c = tick.cell.pull(tick.weights, trace, c)
@@ -93,7 +93,7 @@ class EfficientBPTT(Intermittent):
         return _empty_history(cell, weights, self.T)
 
     def remember(self, tick: Tick, state: History, noise: None) -> History:
-        now = History(tick.trace, _dense(tick))
+        now = History(tick.trace, tick.cell.dense(tick.cbar))
         return jax.tree.map(lambda old, new: old.at[tick.t % self.T].set(new), state, now)
 
     def gradient(self, tick: Tick, state: History) -> Weights:
@@ -103,17 +103,11 @@ class EfficientBPTT(Intermittent):
             c = jax.tree.map(jnp.add, kept.credit, carry)
             return cell.pull(weights, kept.traces, c), c
 
-        nothing = jax.tree.map(jnp.zeros_like, _dense(tick))
+        nothing = jax.tree.map(jnp.zeros_like, tick.state)
         _, credit = jax.lax.scan(back, nothing, state, reverse=True)
         return cell.deposit_all(weights, state.traces, credit)
 
 
-def _dense(tick: Tick) -> State:
-    """The immediate credit, with zeros where nothing is handed to a state variable."""
-    return tuple(jnp.zeros_like(a) if u is None else u for u, a in zip(tick.cbar, tick.state, strict=True))
-
-
 def _empty_history(cell: Cell, weights: Weights, length: int) -> History:
-    x = jnp.zeros(cell.n_in, cell.dtype)
-    state, trace = jax.eval_shape(cell.forward, weights, cell.init_state(), x)
-    return jax.tree.map(lambda leaf: jnp.zeros((length, *leaf.shape), leaf.dtype), History(trace, state))
+    zeros = tuple(jnp.zeros((length, width), cell.dtype) for width in cell.widths)
+    return History(cell.no_traces(weights, length), zeros)

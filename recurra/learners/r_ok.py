@@ -12,6 +12,7 @@ from recurra.algebra import decomposable, matvec
 from recurra.cells.base import Cell, Credit, Weights
 from recurra.cells.unitwise import Gates, Sources
 from recurra.learners.base import PastFacing, Tick, unitwise
+from recurra.machine import backend
 from recurra.noise import signs
 
 
@@ -90,7 +91,7 @@ def _one_by_one(decompose: Callable[[Array], tuple[Array, ...]]) -> Callable[[Ar
     for each other for ever; single ones never wait.
     """
     sequential = jax.custom_batching.sequential_vmap(decompose)
-    return lambda matrix: (sequential if jax.default_backend() == "cpu" else decompose)(matrix)
+    return lambda matrix: (sequential if backend() == "cpu" else decompose)(matrix)
 
 
 _qr = _one_by_one(lambda matrix: tuple(jnp.linalg.qr(matrix)))

@@ -1,16 +1,44 @@
-"""Real-time recurrent learning (Williams & Zipser 1989): the past-facing relation as it stands."""
+"""Real-time recurrent learning (Williams & Zipser 1989): the past-facing relation as it stands.
 
-from typing import ClassVar
+M(t) = J M(t-1) + Mbar costs O(n⁴) a step, but a gradient needs no M(t). Between two times s < t,
 
-from jaxtyping import Array, Float, PRNGKeyArray
+    M(t) = J(t)···J(s+1) M(s) + Σ_r J(t)···J(r+1) Mbar(r),
+
+so cbar M(t) follows from M(s) by carrying cbar back over the steps since, O(n³) in all; and at the end of a span of
+steps M takes them all at once, with one product of O(n⁴) instead of one for each. The gradients are the same.
+"""
+
+from typing import ClassVar, NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float, Int, PRNGKeyArray
 
 from recurra.algebra import total, vecmat
 from recurra.cells.base import Cell, Credit, Weights
-from recurra.learners.base import PastFacing, Tick
+from recurra.cells.unitwise import Trace, UnitwiseCell
+from recurra.learners.base import SPAN, Deferring, Tick, unitwise
+from recurra.machine import backend
 
 
-class RTRL(PastFacing):
-    """M(t) = J M(t-1) + Mbar, in full."""
+class Deferred(NamedTuple):
+    """M before a span, the span's steps so far, leading axis time, and how many they are."""
+
+    M: Float[Array, "S P"]
+    jacobians: Float[Array, "span S S"]
+    traces: Trace
+    waiting: Int[Array, ""]
+
+
+class RTRL(Deferring):
+    """M(t) = J M(t-1) + Mbar, in full.
+
+    `lazy` lets steps wait as described above, which needs a unit-wise cell and the memory of 16 Jacobians. By default
+    it is used where it is faster, on CPUs; on a GPU its many small products would take longer than the large one.
+    """
+
+    lazy: bool | None = eqx.field(static=True, default=None)
 
     name: ClassVar[str] = "RTRL"
     facing: ClassVar = "past"
@@ -21,12 +49,50 @@ class RTRL(PastFacing):
     time: ClassVar[str] = "n⁴"
     unitwise: ClassVar[bool] = False
 
-    def init(self, cell: Cell, weights: Weights, key: PRNGKeyArray, n_out: int) -> Float[Array, "S P"]:
-        return cell.init_influence(weights)
+    def init(self, cell: Cell, weights: Weights, key: PRNGKeyArray, n_out: int) -> Float[Array, "S P"] | Deferred:
+        M = cell.init_influence(weights)
+        if not self.defers(cell):
+            return M
+        # A run that starts inside a span finds steps in it that changed nothing.
+        steps = jnp.broadcast_to(jnp.eye(len(M), dtype=cell.dtype), (SPAN, len(M), len(M)))
+        return Deferred(M, steps, cell.no_traces(weights, SPAN), jnp.zeros((), "int32"))
+
+    def defers(self, cell: Cell) -> bool:
+        return isinstance(cell, UnitwiseCell) and (backend() == "cpu" if self.lazy is None else self.lazy)
+
+    def defer(self, tick: Tick, state: Deferred) -> tuple[Weights, Deferred]:
+        slot = tick.t % SPAN
+        J = unitwise(tick.cell).jacobian(tick.weights, tick.trace)
+        put = lambda rows, row: rows.at[slot].set(row)
+        jacobians, traces = jax.tree.map(put, (state.jacobians, state.traces), (J, tick.trace))
+        state = Deferred(state.M, jacobians, traces, slot + 1)
+        # The same for all seeds, so not taken from the state, in which each seed has its own.
+        return _back(tick.cell, tick.weights, tick.cbar, state, slot + 1), state
+
+    def fold(self, cell: Cell, weights: Weights, state: Deferred) -> Deferred:
+        M = unitwise(cell).fold_influence(weights, state.traces, state.jacobians, state.M)
+        return state._replace(M=M, waiting=jnp.zeros_like(state.waiting))
 
     def advance(self, tick: Tick, state: Float[Array, "S P"], noise: None) -> Float[Array, "S P"]:
         return tick.cell.advance_influence(tick.weights, tick.trace, state)
 
-    def contract(self, cell: Cell, weights: Weights, c: Credit, state: Float[Array, "S P"]) -> Weights:
+    def contract(self, cell: Cell, weights: Weights, c: Credit, state: Float[Array, "S P"] | Deferred) -> Weights:
+        if isinstance(state, Deferred):
+            return _back(cell, weights, c, state, state.waiting)
         rows = zip(c, cell.split(state), strict=True)
         return cell.unravel(weights, total(*(None if u is None else vecmat(u, M) for u, M in rows)))
+
+
+def _back(cell: Cell, weights: Weights, c: Credit, state: Deferred, waiting: Int[Array, ""]) -> Weights:
+    """c M, from M before the span and the credit of each waiting step."""
+    credit = jnp.zeros(state.jacobians.shape[:2], cell.dtype)
+
+    def pull(i: Array, running: tuple[Array, Array]) -> tuple[Array, Array]:
+        c, credit = running
+        slot = waiting - 1 - i
+        # Written out, this product reads J where it lies; as a dot product it would copy it first.
+        return jnp.sum(c[:, None] * state.jacobians[slot], axis=0), credit.at[slot].set(c)
+
+    before, credit = jax.lax.fori_loop(0, waiting, pull, (jnp.concatenate(cell.dense(c)), credit))
+    recent = cell.deposit_all(weights, state.traces, cell.split(credit, axis=1))
+    return jax.tree.map(jnp.add, recent, cell.unravel(weights, vecmat(before, state.M)))
