@@ -1,6 +1,6 @@
 """All seeds of a run at once, on the cores or the accelerator, whichever is faster, without being asked.
 
-On cores, seeds that carry little go in equal groups, one for each core; those that carry more go one by one. A group
+On cores, many seeds that carry little go in equal groups, one for each core; others go one by one. A group
 is vmapped and taken by a thread: a compiled program holds no lock while it runs, so all cores work without any setting
 made before JAX starts. Groups of one size share one compilation; the last seed fills the last group up. On an
 accelerator all seeds are one group.
@@ -20,15 +20,15 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Int, Key, PRNGKeyArray, PyTree
 
-from recurra.learners.base import SPAN
-from recurra.loop import Carry, Keys, Loop
+from recurra.loop import STRIDE, Carry, Keys, Loop
 from recurra.machine import cores
 from recurra.network import NetworkWeights
 
 #: bytes of per-step output that one compiled call may hold
 OUTPUT_BYTES = 64 * 2**20
-#: bytes that a seed may carry from step to step to be vmapped with others; more would leave the core's nearest cache
-TOGETHER_BYTES = 32 * 2**10
+#: bytes that a seed may carry from step to step to be vmapped with others, for more would leave the core's nearest
+#: cache; and how many of them a core must have for that to be faster than one by one
+TOGETHER_BYTES, TOGETHER_SEEDS = 32 * 2**10, 6
 #: Bytes that the fullest core must carry for an accelerator to be faster. Its step takes some 20 µs however small the
 #: network, until its kernels have started; in that time a core takes one step through about as many bytes.
 ACCELERATOR_BYTES = 192 * 2**10
@@ -43,40 +43,41 @@ class Fleet:
         self._device = _device(carried, len(seeds))
         on_cores = self._device.platform == "cpu"
         share = -(-len(seeds) // cores()) if on_cores else len(seeds)
-        size = share if carried <= TOGETHER_BYTES or not on_cores else 1
+        together = carried <= TOGETHER_BYTES and share >= TOGETHER_SEEDS
+        size = share if together or not on_cores else 1
         groups = [seeds[i : i + size] for i in range(0, len(seeds), size)]
         groups[-1] += seeds[-1:] * (size - len(groups[-1]))
         self._rows = [[seeds.index(seed) for seed in group] for group in groups]
         self._pool = ThreadPoolExecutor(min(cores(), len(groups)))
-        self._whole_spans = not on_cores
         with self._there():
             self._loop = jax.tree.map(lambda leaf: jnp.asarray(leaf) if eqx.is_array(leaf) else leaf, loop)
             fold = jax.vmap(jax.random.fold_in, in_axes=(None, 0))
             self._groups = [_init(self._loop, fold(key, np.array(group))) for group in groups]
             self.capacity = self._affordable(chunk)
+        self._strides = not on_cores and self.capacity >= STRIDE
         # A call that takes no step compiles, once, before the threads that share the program start.
-        self._call(self._groups[0], 0, 0, self._whole_spans)
+        self._call(self._groups[0], 0, 0, self._strides)
 
     def advance(self, start: int, stop: int) -> PyTree[np.ndarray]:
         """Take every seed from step `start` to `stop`: each step's loss and records, (seed, step, ...)."""
-        cuts = sorted({start, stop, *self._span_edges(start, stop)})
+        cuts = sorted({start, stop, *self._stride_edges(start, stop)})
         parts = [self._advance(*bounds) for bounds in itertools.pairwise(cuts)]
         return parts[0] if len(parts) == 1 else jax.tree.map(lambda *rows: np.concatenate(rows, axis=1), *parts)
 
     def _advance(self, start: int, stop: int) -> PyTree[np.ndarray]:
-        whole = self._whole_spans and start % SPAN == 0 and stop % SPAN == 0
-        outputs = list(self._pool.map(lambda group: self._call(group, start, stop, whole), self._groups))
+        strides = self._strides and start % STRIDE == 0 and stop % STRIDE == 0
+        outputs = list(self._pool.map(lambda group: self._call(group, start, stop, strides), self._groups))
         self._groups = [(carry, keys) for (carry, _), (_, keys) in zip(outputs, self._groups, strict=True)]
         return jax.tree.map(lambda leaf: leaf[:, : stop - start], self._over_seeds([record for _, record in outputs]))
 
-    def _span_edges(self, start: int, stop: int) -> set[int]:
-        """Where whole spans begin and end between two steps, if they are taken on their own."""
-        first, last = -(-start // SPAN) * SPAN, stop // SPAN * SPAN
-        return {first, last} if self._whole_spans and first < last else set()
+    def _stride_edges(self, start: int, stop: int) -> set[int]:
+        """Where whole strides begin and end between two steps, if they are taken on their own."""
+        first, last = -(-start // STRIDE) * STRIDE, stop // STRIDE * STRIDE
+        return {first, last} if self._strides and first < last else set()
 
     def weights(self) -> NetworkWeights:
         """Each seed's weights now, (seed, ...)."""
-        return self._over_seeds([carry.weights for carry, _ in self._groups])
+        return jax.tree.map(np.array, self._over_seeds([carry.weights for carry, _ in self._groups]))  # a user's own
 
     def snapshot(self) -> list[np.ndarray]:
         """All that the run needs to go on, as plain arrays, (seed, ...)."""
@@ -102,21 +103,23 @@ class Fleet:
         with jax.default_device(self._device), jax.enable_x64(self._x64):
             yield
 
-    def _call(self, group: tuple[Carry, Keys], start: int, stop: int, whole: bool) -> tuple[Carry, PyTree[Array]]:
+    def _call(self, group: tuple[Carry, Keys], start: int, stop: int, strides: bool) -> tuple[Carry, PyTree[Array]]:
         with self._there():
             # Bounds go in as arrays, so that no number of steps compiles anew.
             bounds = jnp.asarray(start, "int32"), jnp.asarray(stop, "int32")
             advance = _compiled_advance(self._device.platform)
-            return jax.block_until_ready(advance(self._loop, *group, *bounds, self.capacity, whole))
+            return jax.block_until_ready(advance(self._loop, *group, *bounds, self.capacity, strides))
 
     def _over_seeds(self, groups: Sequence[PyTree[Array]]) -> PyTree[np.ndarray]:
-        return jax.tree.map(lambda *parts: np.concatenate(parts)[: self._count], *groups)
+        joined = lambda *parts: np.concatenate(parts) if len(parts) > 1 else np.asarray(parts[0])  # may be large
+        return jax.tree.map(lambda *parts: joined(*parts)[: self._count], *groups)
 
     def _affordable(self, chunk: int) -> int:
         """Steps a call that keep its output within bounds."""
         zero = jnp.zeros((), "int32")
-        one = eqx.filter_jit(_advance)
-        _, one_step = eqx.filter_eval_shape(one, self._loop, *self._groups[0], zero, zero, 1, self._whole_spans)
+        _, one_step = eqx.filter_eval_shape(
+            eqx.filter_jit(_advance), self._loop, *self._groups[0], zero, zero, 1, False
+        )
         size = sum(leaf.size * leaf.dtype.itemsize for leaf in jax.tree.leaves(one_step))
         return max(1, min(chunk, OUTPUT_BYTES // (size * len(self._groups))))
 
@@ -139,9 +142,9 @@ def _compiled_advance(platform: str) -> Callable[..., tuple[Carry, PyTree[Array]
 
 
 def _advance(
-    loop: Loop, carry: Carry, keys: Keys, start: Int[Array, ""], stop: Int[Array, ""], capacity: int, whole: bool
+    loop: Loop, carry: Carry, keys: Keys, start: Int[Array, ""], stop: Int[Array, ""], capacity: int, strides: bool
 ) -> tuple[Carry, PyTree[Array]]:
-    return _over_group(lambda carry, keys: loop.advance(carry, keys, start, stop, capacity, whole), carry, keys)
+    return _over_group(lambda carry, keys: loop.advance(carry, keys, start, stop, capacity, strides), carry, keys)
 
 
 def _over_group(f: Callable[..., PyTree[Array]], *trees: PyTree[Array]) -> PyTree[Array]:

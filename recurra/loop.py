@@ -21,8 +21,8 @@ from recurra.moment import Moment, Recorder, delay_lines, delayed
 from recurra.network import Network, NetworkWeights, Step
 from recurra.tasks.base import BLOCK, Task
 
-#: steps of a whole span that are compiled one after the other
-UNROLL = 8
+#: steps that an accelerator takes between two looks at the host, and how many of them are compiled one after the other
+STRIDE, UNROLL = 32, 2
 
 Optimizer = optax.GradientTransformation | Float[Array, ""] | float
 
@@ -104,12 +104,12 @@ class Loop(eqx.Module):
         start: Int[Array, ""],
         stop: Int[Array, ""],
         capacity: int,
-        whole_spans: bool = False,
+        strides: bool = False,
     ) -> Running:
         """Steps start..stop-1, at most `capacity` of them, with each step's (loss, records).
 
-        With `whole_spans` both bounds are multiples of `SPAN`: spans are then loops of known length, which a GPU runs
-        without asking the host after every step whether to go on.
+        With `strides` both bounds are multiples of `STRIDE`: the steps of a stride are then a loop of known length, and
+        a GPU runs it without asking the host after every step whether to go on.
         """
         shapes = jax.eval_shape(lambda: self._step(carry, self._first_of_block(carry, keys), jnp.zeros((), "int32"))[1])
         records = jax.tree.map(lambda leaf: jnp.zeros((capacity, *leaf.shape), leaf.dtype), shapes)
@@ -126,16 +126,22 @@ class Loop(eqx.Module):
                 return carry, jax.tree.map(lambda rows, row: rows.at[t - start].set(row), records, record)
 
             def span(k: Array, running: Running) -> Running:
-                begin = k * SPAN
-                if whole_spans:
-                    in_span = lambda i, running: step(begin + i, running)
-                    carry, records = jax.lax.fori_loop(0, SPAN, in_span, running, unroll=UNROLL)
-                    return self._folded(carry, True), records
-                until = jnp.minimum(last, begin + SPAN)
-                carry, records = jax.lax.fori_loop(jnp.maximum(first, begin), until, step, running)
-                return self._folded(carry, until == begin + SPAN), records
+                until = jnp.minimum(last, (k + 1) * SPAN)
+                carry, records = jax.lax.fori_loop(jnp.maximum(first, k * SPAN), until, step, running)
+                return self._folded(carry, until == (k + 1) * SPAN), records
 
-            if whole_spans or self._deferring:
+            def stride(k: Array, running: Running) -> Running:
+                carry, records = running
+                begin = k * STRIDE
+                rows = jax.tree.map(lambda rows: jax.lax.dynamic_slice_in_dim(rows, begin, STRIDE), inputs)
+                carry, new = self._stride(carry, rows, before + begin)
+                at = before + begin - start
+                put = lambda rows, new: jax.lax.dynamic_update_slice_in_dim(rows, new, at, axis=0)
+                return carry, jax.tree.map(put, records, new)
+
+            if strides:
+                carry, records = jax.lax.fori_loop(first // STRIDE, last // STRIDE, stride, running)
+            elif self._deferring:
                 carry, records = jax.lax.fori_loop(first // SPAN, (last - 1) // SPAN + 1, span, running)
             else:
                 carry, records = jax.lax.fori_loop(first, last, step, running)
@@ -144,6 +150,16 @@ class Loop(eqx.Module):
             return carry._replace(task=jax.tree.map(done, task, carry.task)), records
 
         return jax.lax.fori_loop(start // BLOCK, (stop - 1) // BLOCK + 1, block, (carry, records))
+
+    def _stride(self, carry: Carry, rows: PyTree[Array], t: Int[Array, ""]) -> Running:
+        """`STRIDE` steps from step t on, and what is recorded of them."""
+
+        def step(carry: Carry, inputs: tuple[Array, PyTree]) -> Running:
+            i, row = inputs
+            carry, record = self._step(carry, row, t + i)
+            return (self._folded(carry, (i + 1) % SPAN == 0) if self._deferring else carry), record
+
+        return jax.lax.scan(step, carry, (jnp.arange(STRIDE, dtype="int32"), rows), unroll=UNROLL)
 
     @property
     def _deferring(self) -> dict[str, Deferring]:

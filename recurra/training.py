@@ -19,8 +19,8 @@ from jaxtyping import PRNGKeyArray
 from recurra import arguments, checks
 from recurra.checkpoint import Checkpoint, CheckpointError
 from recurra.fleet import Fleet
-from recurra.learners.base import SPAN, Learner
-from recurra.loop import APPLIED, Loop, Optimizer
+from recurra.learners.base import Learner
+from recurra.loop import APPLIED, STRIDE, Loop, Optimizer
 from recurra.moment import Recorder
 from recurra.network import Network
 from recurra.progress import progress as show_progress
@@ -86,7 +86,7 @@ def train(
                 raise CheckpointError(f"The checkpoint {checkpoint} is at step {done} already, and `steps` is {steps}.")
             report(done)
             while done < steps and not stop.is_set():
-                until = min(_whole_spans(done, done + length), steps)
+                until = min(_whole_strides(done, done + length), steps)
                 started = time.perf_counter()
                 loss, recorded = fleet.advance(done, until)
                 losses.append(loss)
@@ -114,9 +114,9 @@ def train(
     )
 
 
-def _whole_spans(start: int, stop: int) -> int:
-    """The end of the last whole span before `stop`, or `stop` if there is none: an accelerator prefers whole ones."""
-    return stop // SPAN * SPAN if stop // SPAN * SPAN > start else stop
+def _whole_strides(start: int, stop: int) -> int:
+    """The end of the last whole stride before `stop`, or `stop` if there is none: an accelerator prefers whole ones."""
+    return stop // STRIDE * STRIDE if stop // STRIDE * STRIDE > start else stop
 
 
 def _checkpoint(path: Path | str | None, record: Mapping[str, Recorder], identity: Callable[[], str]) -> Checkpoint:

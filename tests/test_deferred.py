@@ -9,8 +9,11 @@ import pytest
 import recurra as rc
 import reference
 from driving import distance, drive, problem
+from recurra.fleet import Fleet
 from recurra.learners.base import SPAN
 from recurra.learners.rtrl import Deferred
+from recurra.loop import APPLIED, Loop
+from recurra.training import numbers_as_arrays
 from reference import CELLS
 
 EXACT = 1e-10
@@ -97,3 +100,17 @@ def test_a_general_cell_lets_no_step_wait():
     cell = rc.GeneralCell(make(jax.random.key(0)), 2, jnp.zeros(3))
     state = rc.RTRL(lazy=True).init(cell, cell.weights, jax.random.key(0), 2)
     assert not isinstance(state, Deferred)
+
+
+@pytest.mark.parametrize("learner", [rc.RTRL(lazy=True), rc.RTRL(lazy=False), rc.UORO(), rc.EfficientBPTT()])
+def test_strides_of_known_length_take_the_same_steps(learner):
+    """As on an accelerator: from inside one stride to inside another, and whole ones between."""
+    loop = numbers_as_arrays(Loop(rc.Network(rc.RNN(2, 4), 2), {APPLIED: learner}, rc.Add(), 0.3, {}))
+    bounds = [(0, 3), (3, 150), (150, 4 * SPAN + 128)]
+    losses = []
+    for strides in (False, True):
+        with Fleet(loop, jax.random.key(0), (0, 1), 200) as fleet:
+            fleet._strides = strides
+            losses.append(np.concatenate([fleet.advance(*each)[0] for each in bounds], axis=1))
+    assert losses[1].shape == (2, 4 * SPAN + 128)
+    np.testing.assert_allclose(*losses, rtol=1e-9)
