@@ -4,6 +4,7 @@ Every call of a learner is followed by one of the machine's own measure, a large
 many bytes, so that a busy machine slows both and their ratio stays.
 """
 
+import itertools
 import json
 import statistics
 import time
@@ -40,12 +41,13 @@ PRODUCT = 1024
 
 @dataclass(frozen=True)
 class Row:
-    """One learner at one size: µs a step a seed, and the share it reaches of the machine's own rate."""
+    """One learner at one size: µs a step of one network, and the share it reaches of the machine's own rate."""
 
     learner: str
     cell: str
     n: int
     seeds: int
+    streams: int
     micros: float
     least: float
     most: float
@@ -61,27 +63,24 @@ def bench(
     kinds: Sequence[str],
     sizes: Sequence[int],
     seeds: Sequence[int],
+    streams: Sequence[int],
     repeats: int,
     tell: Callable[[Row], None],
 ) -> list[Row]:
     """Measure every combination that fits, telling of each as it is done."""
     rows = []
-    for kind in kinds:
-        for n in sizes:
-            for name in names:
-                for count in seeds:
-                    if _state_bytes(name, CELLS[kind](n)) * count > MOST_BYTES:
-                        continue
-                    rows.append(measure(name, kind, n, count, repeats))
-                    tell(rows[-1])
+    for kind, n, name, count, width in itertools.product(kinds, sizes, names, seeds, streams):
+        if _state_bytes(name, CELLS[kind](n)) * count * width <= MOST_BYTES:
+            rows.append(measure(name, kind, n, count, width, repeats))
+            tell(rows[-1])
     return rows
 
 
-def measure(name: str, kind: str, n: int, seeds: int, repeats: int) -> Row:
+def measure(name: str, kind: str, n: int, seeds: int, streams: int, repeats: int) -> Row:
     """Calls of the compiled loop as `train` makes them, each followed by the machine's own measure."""
     cell = CELLS[kind](n)
     began = time.perf_counter()
-    with fleet_of(name, cell, seeds) as fleet:
+    with fleet_of(name, cell, seeds, streams) as fleet:
         compile_seconds = time.perf_counter() - began
         run = going(fleet)
         few = 2 * BLOCK if n <= 64 else 16
@@ -90,17 +89,18 @@ def measure(name: str, kind: str, n: int, seeds: int, repeats: int) -> Row:
         steps = max(min(int(CHUNK_SECONDS / pace), CHUNK), 1)
         size = _state_bytes(name, cell)
         own, ideal = _ideal(name, cell, size + _bytes(lambda: Network(cell, 2).init(jax.random.key(0))))
-        pairs = [(seconds(lambda: run(steps)) / (steps * seeds), seconds(own)) for _ in range(repeats)]
+        networks = seeds * streams
+        pairs = [(seconds(lambda: run(steps)) / (steps * networks), seconds(own)) for _ in range(repeats)]
     micros = [1e6 * taken for taken, _ in pairs]
     share = statistics.median(ideal * machine_time / taken for taken, machine_time in pairs)
     spread = statistics.median(micros), min(micros), max(micros)
     bound = "arithmetic" if name in ARITHMETIC else "bytes"
-    return Row(name, kind, n, seeds, *spread, compile_seconds, size, bound, share)
+    return Row(name, kind, n, seeds, streams, *spread, compile_seconds, size, bound, share)
 
 
-def fleet_of(name: str, cell: Cell, seeds: int) -> Fleet:
+def fleet_of(name: str, cell: Cell, seeds: int, streams: int = 1) -> Fleet:
     """A learner on the Add task as `train` sets it up: numbers are arguments of the compiled program."""
-    loop = Loop(Network(cell, 2), {APPLIED: LEARNERS[name]()}, Add(), LEARNING_RATE, {})
+    loop = Loop(Network(cell, 2), {APPLIED: LEARNERS[name]()}, Add(), LEARNING_RATE, {}, streams)
     return Fleet(numbers_as_arrays(loop), jax.random.key(0), tuple(range(seeds)), CHUNK)
 
 
@@ -135,7 +135,7 @@ def _ideal(name: str, cell: Cell, walked: int) -> tuple[Callable[[], object], fl
 
 
 def _multiplications(name: str, cell: Cell) -> float:
-    """Of the one product that dominates a step: J M for RTRL, J B for the Kronecker factors."""
+    """Of the one product that dominates a step as published: J M for RTRL, J B for the Kronecker factors."""
     weights = jax.eval_shape(cell.init_weights, jax.random.key(0))
     parameters, units = sum(leaf.size for leaf in jax.tree.leaves(weights)), cell.widths[0]
     states, gates = sum(cell.widths), len(weights)
@@ -168,20 +168,34 @@ def write(rows: Sequence[Row], directory: Path) -> None:
         (directory / f"bench-{kind}.svg").write_text(_plot([row for row in rows if row.cell == kind]))
 
 
+def _networks(row: Row) -> tuple[int, int]:
+    return row.seeds, row.streams
+
+
+def _counted(seeds: int, streams: int) -> str:
+    return f"{seeds} seed{'s' * (seeds > 1)}" + f" × {streams} streams" * (streams > 1)
+
+
 def _plot(rows: Sequence[Row]) -> str:
     with plots.style():
-        counts = sorted({row.seeds for row in rows})
+        counts = sorted({_networks(row) for row in rows})
         figure = plots.sheet(3.1 * len(counts) + 2.2, 4.2)
         panels = figure.subplots(1, len(counts), squeeze=False, sharey=True)[0]
         figure.subplots_adjust(left=0.1, right=0.86 - 0.02 * (3 - len(counts)), bottom=0.14, top=0.9)
         for axes, count in zip(panels, counts, strict=True):
             for name in dict.fromkeys(row.learner for row in rows):
-                line = [(row.n, row.micros) for row in rows if row.learner == name and row.seeds == count]
+                own = [row for row in rows if row.learner == name and _networks(row) == count]
+                line = [(row.n, row.micros) for row in own]
                 if line:
                     axes.plot(*zip(*line, strict=True), label=plots.name(name), **plots.line_style(name, 1))
-            axes.set(xscale="log", yscale="log", xlabel="units", title=f"{count} seed{'s' * (count > 1)}")
+            axes.set(
+                xscale="log",
+                yscale="log",
+                xlabel="units",
+                title=f"{count[0]} seed{'s' * (count[0] > 1)}" + f" × {count[1]} streams" * (count[1] > 1),
+            )
             axes.set_xticks(sizes := sorted({row.n for row in rows}), [str(n) for n in sizes], minor=False)
             axes.minorticks_off()
-        panels[0].set_ylabel("µs a step a seed")
+        panels[0].set_ylabel("µs a step of one network")
         panels[-1].legend(loc="center left", bbox_to_anchor=(1.02, 0.5), frameon=False, fontsize=7.5)
         return plots.svg(figure, "bench")

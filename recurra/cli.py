@@ -201,6 +201,7 @@ def bench_command(
     cell: Annotated[list[str] | None, typer.Option(help="rnn, gru or lstm; may be repeated.")] = None,
     n: Annotated[list[int] | None, typer.Option(help="Units; may be repeated.")] = None,
     seeds: Annotated[list[int] | None, typer.Option(help="Seeds at once; may be repeated.")] = None,
+    streams: Annotated[list[int] | None, typer.Option(help="Streams a seed learns from; may be repeated.")] = None,
     cores: Annotated[int, typer.Option(min=1, help="Processor cores to use.")] = 1,
     repeats: Annotated[int, typer.Option(min=1, help="Calls of half a second at most; the median counts.")] = 5,
     out: Annotated[Path | None, typer.Option(help="Folder for bench.json and plots.")] = None,
@@ -214,11 +215,12 @@ def bench_command(
     for what, asked, known in (("learner", learner, LEARNERS), ("cell", cell, CELLS)):
         if unknown := [name for name in asked or () if name not in known]:
             raise SettingsError(f"There is no {what} {', '.join(unknown)}: choose from {', '.join(known)}.")
-    for what, numbers in (("n", n), ("seeds", seeds)):
+    for what, numbers in (("n", n), ("seeds", seeds), ("streams", streams)):
         if any(number < 1 for number in numbers or ()):
             raise SettingsError(f"`{what}` must be at least 1, and is {min(numbers or ())}.")
-    print("learner    cell    n seeds  µs a step (least..most)   compile s   of the machine")
-    rows = bench(learner or list(LEARNERS), cell or ["rnn"], n or [32], seeds or [1, 20], repeats, _print_row)
+    print("learner    cell    n seeds streams  µs a step of one network   compile s   of the machine")
+    asked = learner or list(LEARNERS), cell or ["rnn"], n or [32], seeds or [1, 20], streams or [1]
+    rows = bench(*asked, repeats, _print_row)
     if out is not None:
         write(rows, out)
         print(f"\nbench.json and plots are in {out}.")
@@ -228,7 +230,8 @@ def _print_row(row: Any) -> None:
     spread = f"{row.micros:10.2f} ({row.least:.2f}..{row.most:.2f})"
     share = f"{row.share:4.0%} of its {row.bound}"
     print(
-        f"{row.learner:10} {row.cell:4} {row.n:4} {row.seeds:5}  {spread:26} {row.compile_seconds:6.1f}   {share}",
+        f"{row.learner:10} {row.cell:4} {row.n:4} {row.seeds:5} {row.streams:7}  {spread:26} "
+        f"{row.compile_seconds:6.1f}   {share}",
         flush=True,
     )
 

@@ -111,8 +111,9 @@ class Fleet:
             return jax.block_until_ready(advance(self._loop, *group, *bounds, self.capacity, strides))
 
     def _over_seeds(self, groups: Sequence[PyTree[Array]]) -> PyTree[np.ndarray]:
-        joined = lambda *parts: np.concatenate(parts) if len(parts) > 1 else np.asarray(parts[0])  # may be large
-        return jax.tree.map(lambda *parts: joined(*parts)[: self._count], *groups)
+        if len(groups) == 1:  # what is recorded may be large, and is not copied
+            return jax.tree.map(lambda part: np.asarray(part)[: self._count], groups[0])
+        return jax.tree.map(lambda *parts: np.concatenate(parts)[: self._count], *groups)
 
     def _affordable(self, chunk: int) -> int:
         """Steps a call that keep its output within bounds."""
