@@ -399,14 +399,15 @@ def _read_until(terminal, text):
 
 
 def test_bench_measures_and_writes(tmp_path):
-    asked = ["--learner", "rflo", "--learner", "rtrl", "--n", "4", "--seeds", "1", "--repeats", "1", "--out", "speed"]
+    asked = ["--learner", "rflo", "--learner", "rtrl", "--n", "4", "--seeds", "1", "--streams", "1", "--streams", "3"]
+    asked += ["--repeats", "1", "--out", "speed"]
     status, out, errors = in_a_process(tmp_path, "bench", *asked)
     assert status == 0, errors
     assert "of its arithmetic" in out
     rows = json.loads((tmp_path / "speed" / "bench.json").read_text())["rows"]
-    assert [row["learner"] for row in rows] == ["rflo", "rtrl"]
+    assert [(row["learner"], row["streams"]) for row in rows] == [("rflo", 1), ("rflo", 3), ("rtrl", 1), ("rtrl", 3)]
     assert all(row["least"] <= row["micros"] <= row["most"] and row["share"] > 0 for row in rows)
-    assert rows[1]["state_bytes"] == 4 * 4 * 4 * 7
+    assert rows[0]["state_bytes"] == 4 * (4 * 7)  # a number for each weight
     assert (tmp_path / "speed" / "bench-rnn.svg").read_text().startswith("<svg")
 
 

@@ -22,7 +22,7 @@ FAMILIES = {
     "diagonal": cells.diagonal,
 }
 #: microseconds a step a seed, roughly, for the estimate of time left
-_MICROSECONDS = {"rtrl": 31.0, "r-ok": 35.0, "kf-rtrl": 3.5, "r-kf-rtrl": 4.5}
+_MICROSECONDS = {"rtrl": 11, "r-ok": 35.0, "kf-rtrl": 3.5, "r-kf-rtrl": 4.5}
 #: compiling a learner takes a few seconds
 COMPILE_SECONDS = 4.0
 
