@@ -26,9 +26,9 @@ from recurra.network import NetworkWeights
 
 #: bytes of per-step output that one compiled call may hold
 OUTPUT_BYTES = 64 * 2**20
-#: bytes that a seed may carry from step to step to be vmapped with others, for more would leave the core's nearest
-#: cache; and how many of them a core must have for that to be faster than one by one
-TOGETHER_BYTES, TOGETHER_SEEDS = 32 * 2**10, 6
+#: Seeds are vmapped if a core has so many and each carries so few bytes from step to step; others are faster one by
+#: one, in the core's nearest cache. Those whose steps multiply matrices are faster together until they carry more.
+TOGETHER_SEEDS, TOGETHER_BYTES, TOGETHER_BYTES_OF_PRODUCTS = 6, 32 * 2**10, 160 * 2**10
 #: Bytes that the fullest core must carry for an accelerator to be faster. Its step takes some 20 µs however small the
 #: network, until its kernels have started; in that time a core takes one step through about as many bytes.
 ACCELERATOR_BYTES = 192 * 2**10
@@ -43,8 +43,7 @@ class Fleet:
         self._device = _device(carried, len(seeds))
         on_cores = self._device.platform == "cpu"
         share = -(-len(seeds) // cores()) if on_cores else len(seeds)
-        together = carried <= TOGETHER_BYTES and share >= TOGETHER_SEEDS
-        size = share if together or not on_cores else 1
+        size = share if not on_cores or _together(loop, carried, share) else 1
         groups = [seeds[i : i + size] for i in range(0, len(seeds), size)]
         groups[-1] += seeds[-1:] * (size - len(groups[-1]))
         self._rows = [[seeds.index(seed) for seed in group] for group in groups]
@@ -180,4 +179,16 @@ def _device(carried: int, seeds: int) -> Any:
         core = jax.local_devices(backend="cpu")[0]
     except RuntimeError:  # JAX was told to use the accelerator alone
         return chosen
-    return core if -(-seeds // cores()) * carried < ACCELERATOR_BYTES else chosen
+    return _faster(carried, seeds, chosen, core)
+
+
+def _faster(carried: int, seeds: int, accelerator: Any, core: Any) -> Any:
+    """By what a core has to carry through a step."""
+    return core if -(-seeds // cores()) * carried < ACCELERATOR_BYTES else accelerator
+
+
+def _together(loop: Loop, carried: int, share: int) -> bool:
+    """Whether the seeds of a core are vmapped."""
+    if any(learner.multiplies for learner in loop.learners.values()):
+        return carried <= TOGETHER_BYTES_OF_PRODUCTS
+    return carried <= TOGETHER_BYTES and share >= TOGETHER_SEEDS

@@ -15,6 +15,7 @@ import pytest
 
 import recurra as rc
 from driving import distance
+from recurra import fleet
 from recurra.loop import APPLIED, Loop
 from recurra.tally import Losses
 
@@ -487,3 +488,28 @@ def test_chunks_do_not_change_a_bit_of_a_result():
     whole, cut = (train(rc.UORO(), steps=300, window=50, chunk=chunk) for chunk in (300, 7))
     assert np.array_equal(whole.loss, cut.loss)
     assert all(map(np.array_equal, jax.tree.leaves(whole.weights), jax.tree.leaves(cut.weights)))
+
+
+@pytest.mark.parametrize("learner", [rc.RFLO(), rc.KFRTRL(), rc.RTRL()])
+def test_seeds_do_the_same_together_and_one_by_one(learner, monkeypatch):
+    losses = []
+    for least, most in ((1, 10**9), (10**9, 0)):
+        monkeypatch.setattr(fleet, "TOGETHER_SEEDS", least)
+        monkeypatch.setattr(fleet, "TOGETHER_BYTES", most)
+        monkeypatch.setattr(fleet, "TOGETHER_BYTES_OF_PRODUCTS", most)
+        run = rc.train(rc.Network(rc.RNN(2, 4), 2), learner, rc.Add(), steps=70, seeds=5, window=1, progress=False)
+        losses.append(run.loss)
+    np.testing.assert_allclose(*losses, rtol=1e-9)
+
+
+def test_small_work_goes_to_the_cores_and_large_work_to_the_accelerator(monkeypatch):
+    monkeypatch.setattr(fleet, "cores", lambda: 4)
+    assert fleet._faster(carried=10_000, seeds=20, accelerator="gpu", core="cpu") == "cpu"
+    assert fleet._faster(carried=10_000, seeds=1024, accelerator="gpu", core="cpu") == "gpu"
+    assert fleet._faster(carried=10_000_000, seeds=1, accelerator="gpu", core="cpu") == "gpu"
+
+
+def test_a_default_device_stays():
+    device = jax.devices()[0]
+    with jax.default_device(device):
+        assert fleet._device(carried=1, seeds=1) is device

@@ -78,6 +78,8 @@ class Learner(eqx.Module):
     time: ClassVar[str]
     #: whether it uses that parameters act on one unit at a time
     unitwise: ClassVar[bool]
+    #: whether a step multiplies matrices so small that several seeds are faster together
+    multiplies: ClassVar[bool] = False
 
     @property
     def lag(self) -> int:
