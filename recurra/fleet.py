@@ -20,9 +20,10 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Int, Key, PRNGKeyArray, PyTree
 
-from recurra.loop import STRIDE, Carry, Keys, Loop
+from recurra.loop import Carry, Keys, Loop
 from recurra.machine import cores
 from recurra.network import NetworkWeights
+from recurra.schedule import STRIDE, advance
 
 #: bytes of per-step output that one compiled call may hold
 OUTPUT_BYTES = 64 * 2**20
@@ -106,8 +107,8 @@ class Fleet:
         with self._there():
             # Bounds go in as arrays, so that no number of steps compiles anew.
             bounds = jnp.asarray(start, "int32"), jnp.asarray(stop, "int32")
-            advance = _compiled_advance(self._device.platform)
-            return jax.block_until_ready(advance(self._loop, *group, *bounds, self.capacity, strides))
+            take = _compiled_advance(self._device.platform)
+            return jax.block_until_ready(take(self._loop, *group, *bounds, self.capacity, strides))
 
     def _over_seeds(self, groups: Sequence[PyTree[Array]]) -> PyTree[np.ndarray]:
         if len(groups) == 1:  # what is recorded may be large, and is not copied
@@ -144,7 +145,7 @@ def _compiled_advance(platform: str) -> Callable[..., tuple[Carry, PyTree[Array]
 def _advance(
     loop: Loop, carry: Carry, keys: Keys, start: Int[Array, ""], stop: Int[Array, ""], capacity: int, strides: bool
 ) -> tuple[Carry, PyTree[Array]]:
-    return _over_group(lambda carry, keys: loop.advance(carry, keys, start, stop, capacity, strides), carry, keys)
+    return _over_group(lambda carry, keys: advance(loop, carry, keys, start, stop, capacity, strides), carry, keys)
 
 
 def _over_group(f: Callable[..., PyTree[Array]], *trees: PyTree[Array]) -> PyTree[Array]:

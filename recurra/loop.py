@@ -1,9 +1,4 @@
-"""The compiled loop: a pure function that takes a run from one step to another.
-
-Randomness is drawn for a block of steps at once, with keys folded from the absolute number of the block, so a run has
-the same bits however it is cut. Bounds are arguments of the compiled program: one compilation serves any number of
-steps. Nothing here prints, reads a clock or touches the host.
-"""
+"""One experiment: what is drawn for it, and what happens in a step. Nothing here touches the host."""
 
 import zlib
 from collections.abc import Callable, Mapping
@@ -16,13 +11,10 @@ import optax
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray, PyTree
 
 from recurra.cells.base import State, Weights
-from recurra.learners.base import SPAN, Deferring, Intermittent, Learner
+from recurra.learners.base import Deferring, Intermittent, Learner
 from recurra.moment import Moment, Recorder, delay_lines, delayed
 from recurra.network import Network, NetworkWeights, Step
 from recurra.tasks.base import BLOCK, Task
-
-#: steps that an accelerator takes between two looks at the host, and how many of them are compiled one after the other
-STRIDE, UNROLL = 32, 2
 
 Optimizer = optax.GradientTransformation | Float[Array, ""] | float
 
@@ -46,10 +38,6 @@ class Keys(NamedTuple):
     stream: PRNGKeyArray
     learners: PRNGKeyArray
     noise: PRNGKeyArray
-
-
-#: a run on its way, and what was recorded of it
-Running = tuple[Carry, PyTree[Array]]
 
 
 class Loop(eqx.Module):
@@ -97,89 +85,26 @@ class Loop(eqx.Module):
         )
         return carry, keys
 
-    def advance(
-        self,
-        carry: Carry,
-        keys: Keys,
-        start: Int[Array, ""],
-        stop: Int[Array, ""],
-        capacity: int,
-        strides: bool = False,
-    ) -> Running:
-        """Steps start..stop-1, at most `capacity` of them, with each step's (loss, records).
-
-        With `strides` both bounds are multiples of `STRIDE`: the steps of a stride are then a loop of known length, and
-        a GPU runs it without asking the host after every step whether to go on.
-        """
-        shapes = jax.eval_shape(lambda: self._step(carry, self._first_of_block(carry, keys), jnp.zeros((), "int32"))[1])
-        records = jax.tree.map(lambda leaf: jnp.zeros((capacity, *leaf.shape), leaf.dtype), shapes)
-
-        def block(number: Array, running: Running) -> Running:
-            inputs, task = self._draw(running[0], keys, number)
-            before = number * BLOCK
-            first, last = jnp.maximum(start - before, 0), jnp.minimum(stop - before, BLOCK)
-
-            def step(i: Array, running: Running) -> Running:
-                carry, records = running
-                t = before + i
-                carry, record = self._step(carry, jax.tree.map(lambda rows: rows[i], inputs), t)
-                return carry, jax.tree.map(lambda rows, row: rows.at[t - start].set(row), records, record)
-
-            def span(k: Array, running: Running) -> Running:
-                until = jnp.minimum(last, (k + 1) * SPAN)
-                carry, records = jax.lax.fori_loop(jnp.maximum(first, k * SPAN), until, step, running)
-                return self._folded(carry, until == (k + 1) * SPAN), records
-
-            def stride(k: Array, running: Running) -> Running:
-                carry, records = running
-                begin = k * STRIDE
-                rows = jax.tree.map(lambda rows: jax.lax.dynamic_slice_in_dim(rows, begin, STRIDE), inputs)
-                carry, new = self._stride(carry, rows, before + begin)
-                at = before + begin - start
-                put = lambda rows, new: jax.lax.dynamic_update_slice_in_dim(rows, new, at, axis=0)
-                return carry, jax.tree.map(put, records, new)
-
-            if strides:
-                carry, records = jax.lax.fori_loop(first // STRIDE, last // STRIDE, stride, running)
-            elif self._deferring:
-                carry, records = jax.lax.fori_loop(first // SPAN, (last - 1) // SPAN + 1, span, running)
-            else:
-                carry, records = jax.lax.fori_loop(first, last, step, running)
-            # A block left half-way is drawn again from its beginning when the run goes on.
-            done = lambda new, old: jnp.where(last == BLOCK, new, old)
-            return carry._replace(task=jax.tree.map(done, task, carry.task)), records
-
-        return jax.lax.fori_loop(start // BLOCK, (stop - 1) // BLOCK + 1, block, (carry, records))
-
-    def _stride(self, carry: Carry, rows: PyTree[Array], t: Int[Array, ""]) -> Running:
-        """`STRIDE` steps from step t on, and what is recorded of them."""
-
-        def step(carry: Carry, inputs: tuple[Array, PyTree]) -> Running:
-            i, row = inputs
-            carry, record = self._step(carry, row, t + i)
-            return (self._folded(carry, (i + 1) % SPAN == 0) if self._deferring else carry), record
-
-        return jax.lax.scan(step, carry, (jnp.arange(STRIDE, dtype="int32"), rows), unroll=UNROLL)
-
     @property
-    def _deferring(self) -> dict[str, Deferring]:
+    def deferring(self) -> dict[str, Deferring]:
         """The learners that let the steps of a span wait."""
         cell = self.network.cell
         return {name: each for name, each in self.learners.items() if isinstance(each, Deferring) and each.defers(cell)}
 
-    def _folded(self, carry: Carry, complete: Bool[Array, ""] | bool) -> Carry:
+    def folded(self, carry: Carry, complete: Bool[Array, ""] | bool) -> Carry:
         """With no step waiting, if the span is complete."""
-        states = {name: carry.learners[name] for name in self._deferring}
+        states = {name: carry.learners[name] for name in self.deferring}
 
         def fold(states: dict[str, PyTree]) -> dict[str, PyTree]:
             fold = lambda learner: lambda state: learner.fold(self.network.cell, carry.weights.cell, state)
-            each = {name: fold(learner) for name, learner in self._deferring.items()}
+            each = {name: fold(learner) for name, learner in self.deferring.items()}
             return {name: (each[name] if self.streams == 1 else jax.vmap(each[name]))(states[name]) for name in each}
 
         folded = jax.lax.cond(complete, fold, lambda states: states, states)
         return carry._replace(learners=carry.learners | folded)
 
-    def _draw(self, carry: Carry, keys: Keys, number: Int[Array, ""]) -> tuple[PyTree[Array], Any]:
+    def draw(self, carry: Carry, keys: Keys, number: Int[Array, ""]) -> tuple[PyTree[Array], Any]:
+        """Inputs, labels and random numbers of a block of steps, leading axis time, and the task's state after it."""
         cell, fold = self.network.cell, jax.random.fold_in
         block = lambda key, task: self.task.block(task, key, number, cell.dtype)
         x, label, task = self._draw_each(block, fold(keys.stream, number), carry.task)
@@ -201,13 +126,10 @@ class Loop(eqx.Module):
         repeat = lambda leaf: jnp.broadcast_to(leaf, (self.streams, *leaf.shape))
         return tree if self.streams == 1 else jax.tree.map(repeat, tree)
 
-    def _first_of_block(self, carry: Carry, keys: Keys) -> PyTree[Array]:
-        inputs, _ = self._draw(carry, keys, jnp.zeros((), "int32"))
-        return jax.tree.map(lambda rows: rows[0], inputs)
-
-    def _step(self, carry: Carry, inputs: PyTree[Array], t: Int[Array, ""]) -> tuple[Carry, PyTree[Array]]:
+    def step(self, carry: Carry, inputs: PyTree[Array], t: Int[Array, ""]) -> tuple[Carry, PyTree[Array]]:
+        """Step t on a row of `draw`: what goes on to the next, and (loss, records)."""
         x, label, noise = inputs
-        weights, deferring = carry.weights, self._deferring
+        weights, deferring = carry.weights, self.deferring
 
         def look(a: State, x: Array, label: Array, learners: PyTree, noise: PyTree) -> tuple[Step, dict, dict]:
             step = self.network.step(weights, a, x, label, t)

@@ -14,17 +14,18 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import PRNGKeyArray
+from jaxtyping import Array, Int, PRNGKeyArray
 
 from recurra import arguments, checks
 from recurra.checkpoint import Checkpoint, CheckpointError
 from recurra.fleet import Fleet
 from recurra.learners.base import Learner
-from recurra.loop import APPLIED, STRIDE, Loop, Optimizer
+from recurra.loop import APPLIED, Loop, Optimizer
 from recurra.moment import Recorder
 from recurra.network import Network
 from recurra.progress import progress as show_progress
 from recurra.result import Result
+from recurra.schedule import STRIDE, advance
 from recurra.tally import Losses, Records
 from recurra.tasks.base import BLOCK, Task
 
@@ -134,9 +135,13 @@ def _checkpoint(path: Path | str | None, record: Mapping[str, Recorder], identit
 
 def _identity(loop: Loop, key: PRNGKeyArray, settings: dict[str, object]) -> str:
     """A digest of all that a run depends on: its arrays, and the program of one seed, in which every function is."""
-    zero = jnp.zeros((), "int32")
-    whole: Any = eqx.filter_jit(lambda loop, key, start, stop: loop.advance(*loop.init(key), start, stop, 1))
-    program = whole.lower(loop, key, zero, zero)
+
+    def whole(loop: Loop, key: PRNGKeyArray, zero: Int[Array, ""]) -> Any:
+        carry, keys = loop.init(key)
+        return advance(loop, carry, keys, zero, zero, 1)
+
+    compiled: Any = eqx.filter_jit(whole)
+    program = compiled.lower(loop, key, jnp.zeros((), "int32"))
     digest = hashlib.sha256(json.dumps(settings, sort_keys=True).encode())
     digest.update(program.as_text().encode())
     for leaf in [jax.random.key_data(key), *jax.tree.leaves(eqx.filter(loop, eqx.is_array))]:

@@ -8,6 +8,7 @@ import pytest
 import recurra as rc
 from recurra.learners.base import SPAN
 from recurra.loop import APPLIED, Loop
+from recurra.schedule import advance
 from recurra.training import numbers_as_arrays
 
 HORIZON = 10
@@ -19,7 +20,7 @@ def lowered(learner, n, recorders=None):
     loop = numbers_as_arrays(Loop(network, {APPLIED: learner}, rc.Add(), 0.01, recorders or {}))
     carry, keys = eqx.filter_jit(loop.init)(jax.random.key(0))
     bounds = jnp.array(0, "int32"), jnp.array(100, "int32")
-    return jax.jit(lambda *run: loop.advance(*run, 128)).lower(carry, keys, *bounds)
+    return jax.jit(lambda *run: advance(loop, *run, 128)).lower(carry, keys, *bounds)
 
 
 def scratch(learner, n):

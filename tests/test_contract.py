@@ -12,6 +12,7 @@ import pytest
 import recurra as rc
 from driving import distance, drive, problem
 from recurra.loop import APPLIED, Loop
+from recurra.schedule import advance
 
 UNITWISE = {
     "rnn": lambda n_in, n, dtype=None: rc.RNN(n_in, n, 0.6, dtype=dtype),
@@ -96,7 +97,7 @@ def test_seeds_and_chunks_change_nothing_and_nothing_compiles_twice(name, cell):
     @jax.jit
     def together(rate, carry, keys, start, stop):
         held = eqx.tree_at(lambda loop: loop.optimizer, loop, rate)
-        return jax.vmap(lambda carry, keys: held.advance(carry, keys, start, stop, 300))(carry, keys)
+        return jax.vmap(lambda carry, keys: advance(held, carry, keys, start, stop, 300))(carry, keys)
 
     def run(edges, rate=0.01, starts=starts):
         carry, keys = starts
@@ -139,7 +140,7 @@ def test_vmap_over_hyperparameters(name, field):
     def run(value):
         loop = loop_of(name, "rnn", **{field: value})
         carry, keys = loop.init(jax.random.key(0))
-        return loop.advance(carry, keys, start, stop, 12)[0].weights
+        return advance(loop, carry, keys, start, stop, 12)[0].weights
 
     together = jax.jit(jax.vmap(run))(values)
     for i, value in enumerate(values):

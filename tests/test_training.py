@@ -17,6 +17,7 @@ import recurra as rc
 from driving import distance
 from recurra import fleet
 from recurra.loop import APPLIED, Loop
+from recurra.schedule import advance
 from recurra.tally import Losses
 
 
@@ -121,7 +122,7 @@ def test_streams_have_noise_of_their_own_and_one_target():
     net = rc.Network(rc.RNN(2, 4), 2, rc.SquaredError())
     loop = Loop(net, {APPLIED: rc.UORO()}, task, 0.01, {}, streams=2)
     carry, keys = loop.init(jax.random.key(0))
-    after, _ = loop.advance(carry, keys, jnp.array(0, "int32"), jnp.array(128, "int32"), 128)
+    after, _ = advance(loop, carry, keys, jnp.array(0, "int32"), jnp.array(128, "int32"), 128)
     for run in (carry, after):
         A, target = run.learners[APPLIED].A[0], run.task.readout.W
         assert distance(A[0], A[1]) > 0.1

@@ -14,6 +14,7 @@ from recurra.learners import Learner
 from recurra.loop import APPLIED, Loop
 from recurra.paper.experiments.base import Advance, Arrays, Experiment
 from recurra.paper.setup import learner_of, network_of, task_of
+from recurra.schedule import advance
 from recurra.training import numbers_as_arrays
 
 LEARNERS = ("uoro", "kf-rtrl", "r-kf-rtrl", "r-ok", "kernl", "rflo", "dni")
@@ -78,7 +79,7 @@ def _replicated(loop: Loop, replicas: int, steps: int) -> tuple[Any, Any]:
         _, shared = loop.init(jax.random.key(0))
         own = jax.random.split(key)
         carry, keys = loop.init_from(shared._replace(learners=own[0], noise=own[1]))
-        return loop.advance(carry, keys, jnp.array(0, "int32"), jnp.array(steps, "int32"), steps)[1]
+        return advance(loop, carry, keys, jnp.array(0, "int32"), jnp.array(steps, "int32"), steps)[1]
 
     return jax.vmap(one)(jax.random.split(jax.random.key(1), replicas))
 
