@@ -3,10 +3,12 @@
     python benchmarks/step_time.py                          all learners, 1 and 20 seeds, on one core
     python benchmarks/step_time.py --cores 2                seeds split over two cores on both sides
     python benchmarks/step_time.py --learners rflo uoro     some of them
+    python benchmarks/step_time.py --cell lstm              another cell: gru or lstm
     python benchmarks/step_time.py --check                  only confirm that both sides compute the same
 
-The network is a tanh RNN of n units on the Add task. A ratio is library / bare; at most 1.15 is wanted. On one core
-CPU seconds are counted, which other processes hardly change; on more, seconds on the wall. XLA_FLAGS hold for both.
+The network has n units, of a tanh RNN if no other cell is named, and learns the Add task. A ratio is library / bare; at
+most 1.15 is wanted. On one core CPU seconds are counted, which other processes hardly change; on more, seconds on the
+wall. XLA_FLAGS hold for both.
 """
 
 import argparse
@@ -35,19 +37,20 @@ def main() -> None:
     if unknown:
         raise SystemExit(f"There are no learners {sorted(unknown)}: choose from {', '.join(ALGORITHMS)}.")
     names = options.learners or list(ALGORITHMS)
-    agreement.check(names)
+    agreement.check(names, options.cell)
     if options.check:
         return
 
     cores = f"{options.cores} core{'s' * (options.cores > 1)}"
     print(f"\nµs a step a seed on {cores}, medians of {options.repeats} paired calls of half a second at most")
     print(f"XLA_FLAGS={os.environ.get('XLA_FLAGS', '')}\n")
+    print(f"cell: {options.cell}")
     print("learner       n seeds  steps  library     bare  ratio  spread        compile s")
     rows = []
     for n, seeds, name in itertools.product(options.n, options.seeds, names):
         if n > LARGEST.get(name, n):
             continue
-        rows.append(timing.measure(name, n, seeds, options.repeats, options.cores))
+        rows.append(timing.measure(name, options.cell, n, seeds, options.repeats, options.cores))
         print(line(rows[-1]), flush=True)
     if options.json:
         setting = {"cores": options.cores, "repeats": options.repeats}
@@ -71,6 +74,7 @@ def parse() -> argparse.Namespace:
     """The command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--learners", nargs="+", default=[], metavar="NAME", help="which learners (all)")
+    parser.add_argument("--cell", choices=("rnn", "gru", "lstm"), default="rnn", help="which cell (rnn)")
     parser.add_argument("--seeds", nargs="+", type=int, default=[1, 20], metavar="COUNT", help="how many seeds (1 20)")
     parser.add_argument("--n", nargs="+", type=int, default=[32], metavar="UNITS", help="how many units (32)")
     parser.add_argument("--cores", type=int, default=1, help="cores to use (1)")

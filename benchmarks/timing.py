@@ -11,13 +11,14 @@ import jax.numpy as jnp
 import numpy as np
 
 from bare import ALGORITHMS
+from bare.cells import CELLS as BARE_CELLS
 from bare.loop import BLOCK, Algorithm, advance, start
 from recurra.bench import CELLS, fleet_of, going
 from recurra.training import CHUNK, CHUNK_SECONDS
 
 #: What a careful programmer asks of the compiler: at its usual level 3 it unrolls rows of 32 numbers whole and then
 #: does not vectorize them, which doubles the time of the smallest algorithms.
-OPTIONS = {"xla_backend_optimization_level": 2}
+OPTIONS: dict = {"xla_backend_optimization_level": 2}
 
 #: takes every seed so many steps further and returns the loss of each, (seed, step)
 Runner = Callable[[], np.ndarray]
@@ -29,6 +30,7 @@ class Timing(NamedTuple):
     """Medians of µs a step a seed, the ratio library / bare with its spread, and seconds to the first step."""
 
     learner: str
+    cell: str
     n: int
     seeds: int
     steps: int
@@ -41,16 +43,16 @@ class Timing(NamedTuple):
     bare_compile: float
 
 
-def measure(name: str, n: int, seeds: int, repeats: int, cores: int) -> Timing:
+def measure(name: str, kind: str, n: int, seeds: int, repeats: int, cores: int) -> Timing:
     """Time one learner; pairs of calls are interleaved, so that a busy machine slows both."""
     # What other processes do meanwhile does not count on one core; on several, only the clock on the wall tells.
     clock = time.process_time if cores == 1 else time.perf_counter
-    begin, library_compile = timed(lambda: library_runner(name, n, seeds), clock)
+    begin, library_compile = timed(lambda: library_runner(name, n, seeds, kind), clock)
     begin(FEW_STEPS)()
     pace = timed(begin(FEW_STEPS), clock)[1] / FEW_STEPS
     steps = max(min(int(SECONDS / pace), MOST_STEPS) // BLOCK, 1) * BLOCK
     library = begin(steps)
-    bare, bare_compile = timed(lambda: fastest_bare_runner(ALGORITHMS[name], n, seeds, steps, cores), clock)
+    bare, bare_compile = timed(lambda: fastest_bare_runner(ALGORITHMS[name], n, seeds, steps, cores, kind), clock)
     for runner in (library, bare):
         assert np.isfinite(runner()).all(), f"{name} diverged"
     pairs = []
@@ -59,13 +61,15 @@ def measure(name: str, n: int, seeds: int, repeats: int, cores: int) -> Timing:
         seconds = {runner: timed(runner, clock)[1] for runner in order}
         pairs.append((seconds[library], seconds[bare]))
     ratios = [ours / theirs for ours, theirs in pairs]
-    micros = [statistics.median(column) / (steps * seeds) * 1e6 for column in zip(*pairs, strict=True)]
+    ours, theirs = (statistics.median(column) / (steps * seeds) * 1e6 for column in zip(*pairs, strict=True))
     return Timing(
         name,
+        kind,
         n,
         seeds,
         steps,
-        *micros,
+        ours,
+        theirs,
         statistics.median(ratios),
         min(ratios),
         max(ratios),
@@ -74,18 +78,18 @@ def measure(name: str, n: int, seeds: int, repeats: int, cores: int) -> Timing:
     )
 
 
-def library_runner(name: str, n: int, seeds: int) -> Callable[[int], Runner]:
+def library_runner(name: str, n: int, seeds: int, kind: str = "rnn") -> Callable[[int], Runner]:
     """The library's compiled loop: for a number of steps, a call that takes them."""
-    fleet = fleet_of(name, CELLS["rnn"](n), seeds)
+    fleet = fleet_of(name, CELLS[kind](n), seeds)
     assert fleet.capacity == MOST_STEPS, f"the library takes {fleet.capacity} steps a call at most, not {MOST_STEPS}"
     run = going(fleet)
     return lambda steps: lambda: run(steps)
 
 
-def fastest_bare_runner(algorithm: Algorithm, n: int, seeds: int, steps: int, cores: int) -> Runner:
+def fastest_bare_runner(algorithm: Algorithm, n: int, seeds: int, steps: int, cores: int, kind: str) -> Runner:
     """A bare loop with the seeds of a core vmapped, or one after the other, whichever is faster here."""
     share = -(-seeds // cores)
-    runners = [bare_runner(algorithm, n, seeds, steps, cores, size) for size in {1, share}]
+    runners = [bare_runner(algorithm, n, seeds, steps, cores, size, kind) for size in {1, share}]
     if len(runners) == 1:
         return runners[0]
     for runner in runners:
@@ -93,7 +97,9 @@ def fastest_bare_runner(algorithm: Algorithm, n: int, seeds: int, steps: int, co
     return min(runners, key=lambda runner: timed(runner, time.perf_counter)[1])
 
 
-def bare_runner(algorithm: Algorithm, n: int, seeds: int, steps: int, cores: int, size: int) -> Runner:
+def bare_runner(
+    algorithm: Algorithm, n: int, seeds: int, steps: int, cores: int, size: int, kind: str = "rnn"
+) -> Runner:
     """A bare loop: groups of seeds, vmapped inside, on a thread for each core."""
     blocks, groups = steps // BLOCK, np.array_split(np.arange(seeds), -(-seeds // size))
     alpha, root = jnp.asarray(1.0), jax.random.key(0)
@@ -101,11 +107,12 @@ def bare_runner(algorithm: Algorithm, n: int, seeds: int, steps: int, cores: int
 
     @jax.jit
     def begin(keys):
-        return over(lambda key: start(algorithm, n, key))(keys)
+        return over(lambda key: start(algorithm, BARE_CELLS[kind](alpha), n, key))(keys)
 
     @jax.jit
     def go(alpha, running, keys, first):
-        one = lambda running, key: advance(algorithm, alpha, *running, key, first, blocks)
+        cell = BARE_CELLS[kind](alpha)
+        one = lambda running, key: advance(algorithm, cell, running[0], running[1], key, first, blocks)
         return over(one)(running, keys)
 
     fold = lambda group: jax.vmap(jax.random.fold_in, in_axes=(None, 0))(root, group)

@@ -3,116 +3,127 @@
 import jax
 import jax.numpy as jnp
 
-from bare.loop import N_IN, N_OUT, Algorithm, Sources, descend, outer
-from bare.past import silent
+from bare.cells import Sources, outer, width
+from bare.loop import N_OUT, Algorithm, descend, silent
 
 HORIZON = 10
 SYNTHESIS_RATE, JACOBIAN_RATE, INTERVAL = 1e-3, 1e-3, 5
-
-
-def pull(s, D, c):
-    """c J, where J has the present weights and a step's D."""
-    return (1 - s.alpha) * c + (c * D) @ s.W.rec
 
 
 # E-BPTT: every T steps, the gradient of the last T losses.
 
 
 def e_bptt(s, history, noise):
-    now, slot = (s.D, s.ahat.rec, s.ahat.inp, s.cbar), s.t % HORIZON
-    history = tuple(rows.at[slot].set(row) for rows, row in zip(history, now, strict=True))
+    now, slot = (s.local, s.ahat.rec, s.ahat.inp, s.cbar), s.t % HORIZON
+    history = jax.tree.map(lambda rows, row: rows.at[slot].set(row), history, now)
 
     def backward():
         def back(c, step):
-            D, cbar = step
-            c = c + cbar
-            return pull(s, D, c), c
+            local, cbar = step
+            c = (c[0] + cbar, *c[1:])
+            through_z = s.cell.credit(local, c)
+            return s.cell.pull_gates(s.W, local, c, through_z), through_z
 
-        Ds, befores, xs, cbars = history
-        _, credit = jax.lax.scan(back, jnp.zeros_like(s.a), (Ds, cbars), reverse=True)
-        through_z = (credit * Ds).T
-        bias = (through_z @ jnp.ones((HORIZON, 1)))[:, 0]  # a sum would become a library call, and slow the loop
-        return descend(s.W, Sources(through_z @ befores, through_z @ xs, bias))
+        local, befores, xs, cbars = history
+        none = jax.tree.map(jnp.zeros_like, s.a)
+        _, through_z = jax.lax.scan(back, none, (local, cbars), reverse=True)
+        # A sum over time would become a library call, and slow the loop.
+        ahat = Sources(befores, xs, jnp.ones((HORIZON, 1)))
+        return descend(s.W, tuple(over_time(u, ahat, hears) for u, hears in zip(through_z, s.cell.hears, strict=True)))
 
     return jax.lax.cond(slot == HORIZON - 1, backward, lambda: s.W), history
 
 
-def empty(W, steps):
-    """So many steps of D, a(t-1), x and credit, all zero."""
-    n = len(W.bias)
-    return tuple(jnp.zeros((steps, width)) for width in (n, n, N_IN, n))
+def over_time(u, ahat, hears):
+    """Σ_t u(t) ahat(t)ᵀ for each source that is heard."""
+    rec, inp, _ = hears
+    return Sources(u.T @ ahat.rec if rec else None, u.T @ ahat.inp if inp else None, (u.T @ ahat.bias)[:, 0])
 
 
-E_BPTT = Algorithm(lambda key, W: empty(W, HORIZON), silent, e_bptt)
+def e_bptt_start(key, cell, W):
+    return *cell.no_steps(W, HORIZON), jnp.zeros((HORIZON, width(W)))
+
+
+E_BPTT = Algorithm(e_bptt_start, silent, e_bptt)
 
 
 # F-BPTT: at step t, the gradient of the losses t-T..t in the weights applied at t-T.
 
 
 def f_bptt(s, history, noise):
-    now = (s.D, s.ahat.rec, s.ahat.inp, jnp.zeros_like(s.a))
+    now = (s.local, s.ahat.rec, s.ahat.inp, jax.tree.map(jnp.zeros_like, s.a))
     shift = lambda rows, row: jnp.concatenate([rows[1:], row[None]])
-    Ds, befores, xs, credit = map(shift, history, now)
-    reached = [s.cbar]
+    local, befores, xs, credit = jax.tree.map(shift, history, now)
+    at = lambda slot: jax.tree.map(lambda rows: rows[slot], local)
+    reached = [(s.cbar, *map(jnp.zeros_like, s.a[1:]))]
     for lag in range(HORIZON):
-        reached.append(pull(s, Ds[HORIZON - lag], reached[-1]))
-    credit = credit + jnp.stack(reached[::-1])
-    c = jnp.where(s.t >= HORIZON, credit[0], 0)
+        reached.append(s.cell.pull(s.W, at(HORIZON - lag), reached[-1]))
+    credit = tuple(old + jnp.stack(new[::-1]) for old, new in zip(credit, zip(*reached, strict=True), strict=True))
+    c = tuple(jnp.where(s.t >= HORIZON, rows[0], 0) for rows in credit)
     ahat = Sources(befores[0], xs[0], jnp.ones(()))
-    return descend(s.W, outer(c * Ds[0], ahat)), (Ds, befores, xs, credit)
+    return descend(s.W, s.cell.deposit(s.cell.credit(at(0), c), ahat)), (local, befores, xs, credit)
 
 
-F_BPTT = Algorithm(lambda key, W: empty(W, HORIZON + 1), silent, f_bptt)
+def f_bptt_start(key, cell, W):
+    return *cell.no_steps(W, HORIZON + 1), (jnp.zeros((HORIZON + 1, width(W))),) * cell.states
 
 
-# DNI: c ≈ A ã with ã = (a, y*, 1), fitted to cbar(t-1) + (A* ã(t)) J(t).
+F_BPTT = Algorithm(f_bptt_start, silent, f_bptt)
+
+
+# DNI: c[p] ≈ A[p] ã with ã = (a, y*, 1), fitted to cbar(t-1) + (A* ã(t)) J(t).
 
 
 def apply(A, a, label):
     """A ã."""
-    return A.rec @ a + A.inp @ label + A.bias
+    return tuple(rows.rec @ a[0] + rows.inp @ label + rows.bias for rows in A)
 
 
 def synthesize(s, A, A_star, label, cbar, target):
     """A one step nearer to the target for the previous step, and A* renewed every few steps."""
     label = jnp.where(s.t == 0, s.label, label)
-    error = SYNTHESIS_RATE * (apply(A, s.before, label) - target)
-    A = jax.tree.map(jnp.subtract, A, outer(error, Sources(s.before, label, jnp.ones(()))))
+    features = Sources(s.before[0], label, jnp.ones(()))
+    errors = map(jnp.subtract, apply(A, s.before, label), target)
+    A = jax.tree.map(jnp.subtract, A, tuple(outer(SYNTHESIS_RATE * error, features) for error in errors))
     A_star = jax.lax.cond((s.t + 1) % INTERVAL == 0, lambda: A, lambda: A_star)
     return A, A_star, s.label, cbar
 
 
 def dni(s, state, noise):
     A, A_star, label, cbar = state
-    target = cbar + pull(s, s.D, apply(A_star, s.a, s.label))
-    state = synthesize(s, A, A_star, label, s.cbar, target)
-    return descend(s.W, outer(apply(state[0], s.a, s.label) * s.D, s.ahat)), state
+    seen, *kept = s.cell.pull(s.W, s.local, apply(A_star, s.a, s.label))
+    state = synthesize(s, A, A_star, label, s.cbar, (cbar + seen, *kept))
+    credit = s.cell.credit(s.local, apply(state[0], s.a, s.label))
+    return descend(s.W, s.cell.deposit(credit, s.ahat)), state
 
 
-def dni_start(key, W):
-    n = len(W.bias)
-    A = jax.random.normal(key, (n, n + N_OUT + 1)) / n**0.5
-    A = Sources(A[:, :n], A[:, n:-1], A[:, -1])
+def first_synthesizer(key, variables, n):
+    """For so many state variables."""
+    A = jax.random.normal(key, (variables, n, n + N_OUT + 1)) / n**0.5
+    A = tuple(Sources(rows[:, :n], rows[:, n:-1], rows[:, -1]) for rows in A)
     return A, A, jnp.zeros(N_OUT), jnp.zeros(n)
 
 
-DNI = Algorithm(dni_start, silent, dni)
+DNI = Algorithm(lambda key, cell, W: first_synthesizer(key, cell.states, width(W)), silent, dni)
 
 
-# DNI(b): tanh on the bootstrap, random feedback, and J learned by the perceptron rule.
+# DNI(b): tanh on the bootstrap, random feedback, and J of what other units see learned by the perceptron rule.
 
 
 def dni_b(s, state, noise):
     (A, A_star, label, cbar), J, W_fb = state
-    J = J - JACOBIAN_RATE * jnp.outer(J @ s.before - s.a, s.before)
-    target = cbar + jnp.tanh(apply(A_star, s.a, s.label)) @ J
-    synthesizer = synthesize(s, A, A_star, label, s.error @ W_fb, target)
-    return descend(s.W, outer(apply(synthesizer[0], s.a, s.label) * s.D, s.ahat)), (synthesizer, J, W_fb)
+    J = J - JACOBIAN_RATE * jnp.outer(J @ s.before[0] - s.a[0], s.before[0])
+    target = cbar + jnp.tanh(apply(A_star, s.a, s.label)[0]) @ J
+    synthesizer = synthesize(s, A, A_star, label, s.error @ W_fb, (target,))
+    credit = s.cell.credit(s.local, (*apply(synthesizer[0], s.a, s.label), *(None for _ in s.a[1:])))
+    return descend(s.W, s.cell.deposit(credit, s.ahat)), (synthesizer, J, W_fb)
 
 
-def dni_b_start(key, W):
+def dni_b_start(key, cell, W):
     key_A, key_fb = jax.random.split(key)
-    return dni_start(key_A, W), W.rec, jax.random.normal(key_fb, (N_OUT, len(W.bias))) / N_OUT**0.5
+    n, seeing = width(W), cell.seeing(W)
+    W_fb = jax.random.normal(key_fb, (N_OUT, n)) / N_OUT**0.5
+    return first_synthesizer(key_A, 1, n), sum(gate.rec for gate in seeing) / len(seeing), W_fb
 
 
 DNI_B = Algorithm(dni_b_start, silent, dni_b)
@@ -120,4 +131,4 @@ DNI_B = Algorithm(dni_b_start, silent, dni_b)
 
 # Fixed: only the readout learns.
 
-FIXED = Algorithm(lambda key, W: None, silent, lambda s, state, noise: (s.W, None))
+FIXED = Algorithm(lambda key, cell, W: None, silent, lambda s, state, noise: (s.W, None))

@@ -1,6 +1,4 @@
-"""One training loop in plain JAX: the leaky tanh network on the Add task, with a hole where the algorithm goes.
-
-    ahat = (a(t-1), x(t), 1)        a(t) = (1 - α) a(t-1) + α tanh(W ahat)        D = α tanh'(W ahat)
+"""One training loop in plain JAX: a cell on the Add task, with a hole where the algorithm goes.
 
 It imports nothing of the library and does the work the library does: random numbers drawn for blocks of 128 steps,
 plain gradient descent on W and on the readout, the loss of every step returned. α is an argument of the compiled
@@ -14,57 +12,65 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
-BLOCK, SPAN, N_IN, N_OUT, RATE = 128, 16, 2, 2, 1e-4
+from bare.cells import Cell, Local, Sources
+
+BLOCK, SPAN, N_OUT, RATE = 128, 16, 2, 1e-4
 #: lags of the Add task
 T1, T2 = 6, 10
 
-
-class Sources(NamedTuple):
-    """Something for each source of a unit's input: W itself, a gradient for it, or ahat without its constant 1."""
-
-    rec: jax.Array
-    inp: jax.Array
-    bias: jax.Array
+#: by gate, and by state variable
+Weights = tuple[Sources, ...]
+State = tuple[jax.Array, ...]
 
 
 class Step(NamedTuple):
     """One step as an algorithm sees it."""
 
     t: jax.Array
-    W: Sources
-    alpha: jax.Array
-    before: jax.Array
-    a: jax.Array
+    cell: Cell
+    W: Weights
+    before: State
+    a: State
     ahat: Sources
-    D: jax.Array
+    local: Local
     label: jax.Array
     error: jax.Array
     cbar: jax.Array
 
+    @property
+    def credit(self):
+        """dL/da of this step's loss alone, which reaches only the variable that the readout sees."""
+        return (self.cbar, *(None for _ in self.a[1:]))
+
+    @property
+    def J(self):
+        """The columns of J for the variable that gates see, by state variable."""
+        return self.cell.jacobian(self.W, self.local)
+
 
 class Algorithm(NamedTuple):
-    """`start(key, W)` is the first state, `noise(key, n)` a block of random numbers, `learn` a step."""
+    """`start(key, cell, W)` is the first state, `noise(key, cell, n)` a block of random numbers, `learn` a step."""
 
-    start: Callable[[jax.Array, jax.Array], Any]
-    noise: Callable[[jax.Array, int], Any]
-    learn: Callable[[Step, Any, Any], tuple[jax.Array, Any]]
+    start: Callable[[jax.Array, Cell, Weights], Any]
+    noise: Callable[[jax.Array, Cell, int], Any]
+    learn: Callable[[Step, Any, Any], tuple[Weights, Any]]
     #: what is done to the state at the end of each span of steps, if anything
-    fold: Callable[[Any], Any] | None = None
+    fold: Callable[[Cell, Any], Any] | None = None
 
 
 class Carry(NamedTuple):
     """What goes from one step to the next."""
 
-    W: Sources
+    W: Weights
     W_out: jax.Array  # (n_out, n)
     b_out: jax.Array
-    a: jax.Array
+    a: State
     state: Any
 
 
-def outer(u, ahat):
-    """u ahatᵀ."""
-    return Sources(jnp.outer(u, ahat.rec), jnp.outer(u, ahat.inp), u * ahat.bias)
+def silent(key, cell, n):
+    """The noise of an algorithm without randomness."""
+    return None
 
 
 def descend(W, gradient):
@@ -91,46 +97,44 @@ def add_block(past, key):
     return show(x), show(y), coins[BLOCK:]
 
 
-def start(algorithm, n, key):
+def start(algorithm, cell, n, key):
     """The carry and the last coins of one seed of n units before its first step."""
-    key_rec, key_in, key_out, key_state = jax.random.split(key, 4)
-    w_in = jax.random.normal(key_in, (n, N_IN)) / N_IN**0.5
-    W = Sources(jax.random.orthogonal(key_rec, n), w_in, jnp.zeros(n))
-    W_out = jax.random.normal(key_out, (N_OUT, n)) / n**0.5
-    return Carry(W, W_out, jnp.zeros(N_OUT), jnp.zeros(n), algorithm.start(key_state, W)), jnp.zeros(T2)
+    key_W, key_out, key_state = jax.random.split(key, 3)
+    W, W_out = cell.start(key_W, n), jax.random.normal(key_out, (N_OUT, n)) / n**0.5
+    a = (jnp.zeros(n),) * cell.states
+    return Carry(W, W_out, jnp.zeros(N_OUT), a, algorithm.start(key_state, cell, W)), jnp.zeros(T2)
 
 
-def take_step(algorithm, alpha, carry, inputs):
+def take_step(algorithm, cell, carry, inputs):
     """One step: forward, loss, credit, and both updates."""
     t, x, label, noise = inputs
     W, W_out, b_out, before, state = carry
-    phi = jnp.tanh(W.rec @ before + W.inp @ x + W.bias)
-    a = (1 - alpha) * before + alpha * phi
-    log_y = jax.nn.log_softmax(W_out @ a + b_out)
+    a, local = cell.forward(W, before, x)
+    log_y = jax.nn.log_softmax(W_out @ a[0] + b_out)
     loss = -jnp.sum(label * log_y)
     error = jnp.exp(log_y) - label
-    ahat = Sources(before, x, jnp.ones(()))
-    step = Step(t, W, alpha, before, a, ahat, alpha * (1 - phi * phi), label, error, error @ W_out)
+    ahat = Sources(before[0], x, jnp.ones(()))
+    step = Step(t, cell, W, before, a, ahat, local, label, error, error @ W_out)
     W, state = algorithm.learn(step, state, noise)
-    return Carry(W, W_out - RATE * jnp.outer(error, a), b_out - RATE * error, a, state), loss
+    return Carry(W, W_out - RATE * jnp.outer(error, a[0]), b_out - RATE * error, a, state), loss
 
 
-def take_block(algorithm, alpha, carry, inputs):
+def take_block(algorithm, cell, carry, inputs):
     """The steps of a block, span by span where the algorithm has something to do at the end of one."""
-    step = lambda carry, inputs: take_step(algorithm, alpha, carry, inputs)
+    step = lambda carry, inputs: take_step(algorithm, cell, carry, inputs)
     if algorithm.fold is None:
         return jax.lax.scan(step, carry, inputs)
 
     def span(carry, inputs):
         carry, losses = jax.lax.scan(step, carry, inputs)
-        return carry._replace(state=algorithm.fold(carry.state)), losses
+        return carry._replace(state=algorithm.fold(cell, carry.state)), losses
 
     spans = jax.tree.map(lambda rows: rows.reshape(BLOCK // SPAN, SPAN, *rows.shape[1:]), inputs)
     carry, losses = jax.lax.scan(span, carry, spans)
     return carry, losses.reshape(BLOCK)
 
 
-def advance(algorithm, alpha, carry, past, key, first, blocks):
+def advance(algorithm, cell, carry, past, key, first, blocks):
     """`blocks` blocks from number `first` on, and the loss of every step."""
 
     def block(running, number):
@@ -138,8 +142,8 @@ def advance(algorithm, alpha, carry, past, key, first, blocks):
         key_task, key_noise = jax.random.split(jax.random.fold_in(key, number))
         x, label, past = add_block(past, key_task)
         t = number * BLOCK + jnp.arange(BLOCK)
-        inputs = t, x, label, algorithm.noise(key_noise, len(carry.a))
-        carry, losses = take_block(algorithm, alpha, carry, inputs)
+        inputs = t, x, label, algorithm.noise(key_noise, cell, len(carry.a[0]))
+        carry, losses = take_block(algorithm, cell, carry, inputs)
         return (carry, past), losses
 
     (carry, past), losses = jax.lax.scan(block, (carry, past), first + jnp.arange(blocks))

@@ -1,23 +1,12 @@
-"""The algorithms that face the past: M(t) = J M(t-1) + Mbar, gradient = cbar M."""
+"""The algorithms that keep M(t) = J M(t-1) + Mbar in factors, at random; gradient = cbar M."""
 
 import jax
 import jax.numpy as jnp
 
-from bare.loop import BLOCK, N_IN, SPAN, Algorithm, Sources, descend, outer, signs
+from bare.cells import N_IN, Sources, width
+from bare.loop import BLOCK, Algorithm, descend, signs
 
 RANK = 4
-PERTURBATION, KERNEL_RATE, FIRST_ALPHA = 1e-3, 5.0, 0.8
-
-
-def silent(key, n):
-    """An algorithm without randomness."""
-    return None
-
-
-def push(s, V):
-    """J V, for a vector or the columns of a matrix."""
-    D = s.D if V.ndim == 1 else s.D[:, None]
-    return (1 - s.alpha) * V + D * (s.W.rec @ V)
 
 
 def norm(tree):
@@ -42,137 +31,138 @@ def balance(grown, shrunk):
     return jnp.sqrt(jnp.where(both, grown, 1)) / jnp.sqrt(jnp.where(both, shrunk, 1))
 
 
-def blocks_like_W(matrix):
-    """An array (n, m), all sources side by side, in blocks."""
-    n = len(matrix)
-    return Sources(matrix[:, :n], matrix[:, n : n + N_IN], matrix[:, -1])
+def square(v):
+    """‖v‖²."""
+    return jnp.sum(v * v)
 
 
-def sizes(W):
-    """n and m of an n × m matrix in blocks."""
-    return len(W.bias), len(W.bias) + N_IN + 1
+def length(us, ahat, hears):
+    """‖u ahatᵀ‖ of all u together, each of which hears some sources."""
+    heard = lambda each: sum(square(v) for v, is_heard in zip(ahat, each, strict=True) if is_heard)
+    return jnp.sqrt(sum(square(u) * heard(each) for u, each in zip(us, hears, strict=True)))
 
 
-# RTRL: M before a span of steps, as one matrix (k, (i, j)), and each step of the span. The gradient of a step carries
-# cbar back over them, and M takes them all at once at the end of the span.
+def beside(gates, n):
+    """A diagonal matrix for each gate, given by its diagonal or None for zero, side by side."""
+    return jnp.concatenate([jnp.zeros((n, n)) if d is None else jnp.diag(d) for d in gates], axis=1)
 
 
-def rtrl(s, state, noise):
-    M, J, D, ahat = state
-    n, m = sizes(s.W)
-    last = s.t % SPAN
-    J = J.at[last].set(jnp.diag(jnp.full(n, 1 - s.alpha)) + s.D[:, None] * s.W.rec)
-    D, ahat = D.at[last].set(s.D), ahat.at[last].set(jnp.concatenate([s.ahat.rec, s.ahat.inp, jnp.ones(1)]))
-
-    def back(i, running):
-        c, credit = running
-        r = last - i
-        return jnp.sum(c[:, None] * J[r], axis=0), credit.at[r].set(c * D[r])
-
-    before, credit = jax.lax.fori_loop(0, last + 1, back, (s.cbar, jnp.zeros((SPAN, n))))
-    gradient = credit.T @ ahat + (before @ M).reshape(n, m)
-    return descend(s.W, blocks_like_W(gradient)), (M, J, D, ahat)
+def normal_like(key, tree):
+    """Random numbers in the shape of a tree."""
+    leaves, structure = jax.tree.flatten(tree)
+    draw = lambda key, leaf: jax.random.normal(key, leaf.shape)
+    return jax.tree.unflatten(structure, map(draw, jax.random.split(key, len(leaves)), leaves))
 
 
-def rtrl_fold(state):
-    M, J, D, ahat = state
-    back = lambda reach, step: (reach @ step[0], reach * step[1])
-    whole, reach = jax.lax.scan(back, jnp.eye(len(M)), (J, D), reverse=True)
-    return whole @ M + (reach.reshape(SPAN, -1).T @ ahat).reshape(M.shape), J, D, ahat
-
-
-def rtrl_start(key, W):
-    n, m = sizes(W)
-    return jnp.zeros((n, n * m)), jnp.zeros((SPAN, n, n)), jnp.zeros((SPAN, n)), jnp.zeros((SPAN, m))
-
-
-RTRL = Algorithm(rtrl_start, silent, rtrl, rtrl_fold)
-
-
-# UORO: M[k, (i, j)] ≈ A[k] B[i, j].
+# UORO: M[(p, k), (g, i, j)] ≈ A[p][k] B[g][i, j].
 
 
 def uoro(s, state, nu):
     A, B = state
-    JA = push(s, A)
+    JA, nu_D = s.cell.push(s.W, s.local, A), s.cell.credit(s.local, s.cell.split(nu))
     rho0 = balance(norm(B), norm(JA))
-    rho1 = balance(norm(nu * s.D) * norm(s.ahat), norm(nu))
-    A, nu_Mbar = rho0 * JA + rho1 * nu, outer(nu * s.D / rho1, s.ahat)
-    B = jax.tree.map(lambda b, now: b / rho0 + now, B, nu_Mbar)
-    credit = s.cbar @ A
+    rho1 = balance(length(nu_D, s.ahat, s.cell.hears), norm(nu))
+    A = tuple(rho0 * ja + rho1 * v for ja, v in zip(JA, s.cell.split(nu), strict=True))
+    nu_Mbar = s.cell.deposit([u / rho1 for u in nu_D], s.ahat)
+    B = jax.tree.map(lambda b, now: 1 / rho0 * b + now, B, nu_Mbar)
+    credit = s.cbar @ A[0]
     return descend(s.W, jax.tree.map(lambda b: credit * b, B)), (A, B)
 
 
-def uoro_start(key, W):
+def uoro_start(key, cell, W):
     key_A, key_B = jax.random.split(key)
-    n, m = sizes(W)
-    return jax.random.normal(key_A, (n,)), blocks_like_W(jax.random.normal(key_B, (n, m)))
+    return tuple(jax.random.normal(key_A, (cell.states, width(W)))), normal_like(key_B, W)
 
 
-UORO = Algorithm(uoro_start, lambda key, n: signs(key, (BLOCK, n)), uoro)
+UORO = Algorithm(uoro_start, lambda key, cell, n: signs(key, (BLOCK, cell.states * n)), uoro)
 
 
-# KF-RTRL: M[k, i, j] ≈ A[j] B[k, i].
+# KF-RTRL: M[(p, k), (g, i), j] ≈ A[j] B[p][k, (g, i)].
 
 
 def kf_rtrl(s, state, nu):
     A, B = state
-    JB = push(s, B)
+    JB, D = s.cell.push_by(s.J, s.local, B), s.cell.D(s.local)
     rho0 = balance(norm(JB), norm(A))
-    rho1 = balance(norm(s.D), norm(s.ahat))
+    rho1 = balance(norm(D), norm(s.ahat))
     A = jax.tree.map(lambda a, now: nu[0] * rho0 * a + nu[1] * rho1 * now, A, s.ahat)
-    B = nu[0] / rho0 * JB + nu[1] / rho1 * jnp.diag(s.D)
-    return descend(s.W, outer(s.cbar @ B, A)), (A, B)
+    now = [beside(gates, width(s.W)) for gates in D]
+    B = tuple(nu[0] / rho0 * jb + nu[1] / rho1 * d for jb, d in zip(JB, now, strict=True))
+    return descend(s.W, s.cell.deposit(jnp.split(s.cbar @ B[0], len(s.W)), A)), (A, B)
 
 
-def kf_rtrl_start(key, W):
+def kf_rtrl_start(key, cell, W):
     key_A, key_B = jax.random.split(key)
-    n, m = sizes(W)
-    A = jax.random.normal(key_A, (m,))
-    return Sources(A[:n], A[n:-1], A[-1]), jax.random.normal(key_B, (n, n)) / n**0.5
+    n = width(W)
+    A = jax.random.normal(key_A, (n + N_IN + 1,))
+    B = jax.random.normal(key_B, (cell.states, n, len(W) * n)) / n**0.5
+    return Sources(A[:n], A[n:-1], A[-1]), tuple(B)
 
 
-KF_RTRL = Algorithm(kf_rtrl_start, lambda key, n: signs(key, (BLOCK, 2)), kf_rtrl)
+KF_RTRL = Algorithm(kf_rtrl_start, lambda key, cell, n: signs(key, (BLOCK, 2)), kf_rtrl)
 
 
-# R-KF-RTRL: M[k, i, j] ≈ A[i] B[k, j].
+# R-KF-RTRL: M[(p, k), (g, i), j] ≈ A[g][i] B[p][k, j].
 
 
 def r_kf_rtrl(s, state, nu):
     A, B = state
-    JB = jax.tree.map(lambda b: push(s, b), B)
+    nu = jnp.split(nu, len(A))
+    J = s.J
+    JB = tuple(map(Sources, *(s.cell.push_by(J, s.local, columns) for columns in zip(*B, strict=True))))
+    nu_D = [through_gates(s.cell, nu, D) for D in s.cell.D(s.local)]
     rho0 = balance(norm(JB), norm(A))
-    rho1 = balance(norm(nu * s.D) * norm(s.ahat), norm(nu))
-    A, nu_Mbar = rho0 * A + rho1 * nu, outer(nu * s.D / rho1, s.ahat)
-    B = jax.tree.map(lambda jb, now: jb / rho0 + now, JB, nu_Mbar)
-    row = Sources(s.cbar @ B.rec, s.cbar @ B.inp, s.cbar @ B.bias)
-    return descend(s.W, outer(A, row)), (A, B)
+    squares = [square(u) * square(v) for each in nu_D for u, v in zip(each, s.ahat, strict=True)]
+    rho1 = balance(jnp.sqrt(sum(squares)), norm(nu))
+    B = tuple(
+        jax.tree.map(lambda jb, u, v: 1 / rho0 * jb + times_row(u / rho1, v), jb, each, s.ahat)
+        for jb, each in zip(JB, nu_D, strict=True)
+    )
+    A = tuple(rho0 * a + rho1 * v for a, v in zip(A, nu, strict=True))
+    row = Sources(*(s.cbar @ columns for columns in B[0]))
+    return descend(s.W, s.cell.deposit(A, row)), (A, B)
 
 
-def r_kf_rtrl_start(key, W):
+def through_gates(cell, nu, D):
+    """Σ_g ν[g] D[g] over the gates that hear each source."""
+    gates = [(v * d, hears) for v, d, hears in zip(nu, D, cell.hears, strict=True) if d is not None]
+    return Sources(*(sum(u for u, hears in gates if hears[source]) for source in range(3)))
+
+
+def times_row(u, v):
+    """u vᵀ, where v may be a number."""
+    return jnp.outer(u, v) if v.ndim else u * v
+
+
+def r_kf_rtrl_start(key, cell, W):
     key_A, key_B = jax.random.split(key)
-    n, m = sizes(W)
-    return jax.random.normal(key_A, (n,)), blocks_like_W(jax.random.normal(key_B, (n, m)) / n**0.5)
+    n = width(W)
+    like = (Sources(jnp.zeros((n, n)), jnp.zeros((n, N_IN)), jnp.zeros(n)),) * cell.states
+    B = jax.tree.map(lambda b: b / n**0.5, normal_like(key_B, like))
+    return tuple(jax.random.normal(key_A, (len(W), n))), B
 
 
-R_KF_RTRL = Algorithm(r_kf_rtrl_start, lambda key, n: signs(key, (BLOCK, n)), r_kf_rtrl)
+R_KF_RTRL = Algorithm(r_kf_rtrl_start, lambda key, cell, n: signs(key, (BLOCK, len(cell.hears) * n)), r_kf_rtrl)
 
 
-# r-OK: M[k, i, j] ≈ Σ_l A[j, l] B[(k, i), l].
+# r-OK: M[(p, k), (g, i), j] ≈ Σ_l A[j, l] B[((p, k), (g, i)), l].
 
 
 def r_ok(s, state, sign):
     A, B = state
-    n, _ = sizes(s.W)
-    JB = push(s, B.reshape(n, n * RANK)).reshape(n * n, RANK)
+    n, S = width(s.W), len(s.a)
+    JB = s.cell.push_by(s.J, s.local, s.cell.split(B.reshape(S * n, -1)))
+    D = jnp.concatenate([beside(gates, n) for gates in s.cell.D(s.local)])
     ahat = jnp.concatenate([s.ahat.rec, s.ahat.inp, jnp.ones(1)])
     Q_L, R_L = qr(jnp.column_stack([A, ahat]))
-    Q_R, R_R = qr(jnp.column_stack([JB, jnp.diag(s.D).reshape(-1)]))
+    Q_R, R_R = qr(jnp.column_stack([jnp.concatenate(JB).reshape(-1, RANK), D.reshape(-1)]))
     U, sigma, Vt = svd(R_L @ R_R.T)
     X = thinned(sigma, sign)
     A, B = Q_L @ (U @ X), Q_R @ (Vt.T @ X)
-    row = (s.cbar @ B.reshape(n, n * RANK)).reshape(n, RANK)
-    return descend(s.W, blocks_like_W(row @ A.T)), (A, B)
+    rows = (s.cbar @ B.reshape(S * n, -1)[:n]).reshape(-1, RANK)
+    blocks = [(gate[:, :n], gate[:, n:-1], gate[:, -1]) for gate in jnp.split(rows @ A.T, len(s.W))]
+    only = lambda gate, hears: Sources(*(block if heard else None for block, heard in zip(gate, hears, strict=True)))
+    return descend(s.W, tuple(map(only, blocks, s.cell.hears))), (A, B)
 
 
 # A batch of decompositions waits for threads of the pool it runs in, and two groups of seeds for each other, for ever.
@@ -193,50 +183,9 @@ def thinned(sigma, sign):
     return sign[:, None] * basis[:, :r] * jnp.sqrt(jnp.where(index < k, sigma, tail[k] / (r - k)))[:r]
 
 
-def r_ok_start(key, W):
-    n, m = sizes(W)
-    return jnp.zeros((m, RANK)), jnp.zeros((n * n, RANK))
+def r_ok_start(key, cell, W):
+    n = width(W)
+    return jnp.zeros((n + N_IN + 1, RANK)), jnp.zeros((cell.states * n * len(W) * n, RANK))
 
 
-R_OK = Algorithm(r_ok_start, lambda key, n: signs(key, (BLOCK, RANK + 1)), r_ok)
-
-
-# KeRNL: M[k, i, j] ≈ A[k, i] B[i, j], A and the timescales fitted to a noisy copy of the network.
-
-
-def kernl(s, state, zeta):
-    A, scale, B, noisy, Omega, Gamma = state
-    keep = 1 - scale
-    Gamma, Omega = keep * Gamma - Omega, keep * Omega + zeta
-    heard = s.W.rec @ noisy + s.W.inp @ s.ahat.inp + s.W.bias
-    noisy = (1 - s.alpha) * noisy + s.alpha * jnp.tanh(heard) + zeta
-    error = A @ Omega - (noisy - s.a)
-    scale = jnp.clip(scale - KERNEL_RATE * (error @ A) * Gamma, 0, 1)
-    A = A - KERNEL_RATE * jnp.outer(error, Omega)
-    B, gradient = filtered(keep, s.cbar @ A, s, B)
-    return descend(s.W, gradient), (A, scale, B, noisy, Omega, Gamma)
-
-
-def filtered(keep, credit, s, B):
-    """B = keep B + D ahat, and the gradient credit B."""
-    B = jax.tree.map(lambda b, now: (keep * b.T).T + now, B, outer(s.D, s.ahat))
-    return B, jax.tree.map(lambda b: (credit * b.T).T, B)
-
-
-def kernl_start(key, W):
-    zero = jnp.zeros(len(W.bias))
-    return jnp.eye(len(zero)), zero + FIRST_ALPHA, jax.tree.map(jnp.zeros_like, W), zero, zero, zero
-
-
-KERNL = Algorithm(kernl_start, lambda key, n: PERTURBATION * jax.random.normal(key, (BLOCK, n)), kernl)
-
-
-# RFLO: M[k, i, j] ≈ δ(k, i) B[i, j].
-
-
-def rflo(s, B, noise):
-    B, gradient = filtered(1 - s.alpha, s.cbar, s, B)
-    return descend(s.W, gradient), B
-
-
-RFLO = Algorithm(lambda key, W: jax.tree.map(jnp.zeros_like, W), silent, rflo)
+R_OK = Algorithm(r_ok_start, lambda key, cell, n: signs(key, (BLOCK, RANK + 1)), r_ok)

@@ -1,0 +1,97 @@
+"""What a learner of the library keeps, in the shape its bare loop keeps it.
+
+A bare loop leaves out what an LSTM's structure makes redundant, and joins what one product of matrices takes.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+import jax.numpy as jnp
+
+from bare.cells import CELLS, N_IN, Local, Sources
+from bare.loop import Carry
+
+
+class Translation:
+    """Everything of one cell, by its kind."""
+
+    def __init__(self, kind: str):
+        self.kind, self.cell = kind, CELLS[kind](1.0)
+
+    def carry(self, name: str, weights, a, state) -> Carry:
+        """A moment of the library."""
+        return Carry(gates(weights.cell), weights.readout.W, weights.readout.b, a, self.state(name, state))
+
+    def state(self, name: str, s) -> Any:
+        """A learner's state."""
+        joined, variables = jnp.concatenate, range(self.cell.states)
+        states: dict[str, Callable[[], Any]] = {
+            "rtrl": lambda: (self.influence(s.M), (self.seen(s.jacobians), self.local(s.traces), self.heard(s.traces))),
+            "uoro": lambda: (s.A, gates(s.B)),
+            "kf-rtrl": lambda: (sources(s.A), tuple(joined([B[p] for B in s.B], axis=1) for p in variables)),
+            "r-kf-rtrl": lambda: (s.A, tuple(sources([B[p] for B in s.B]) for p in variables)),
+            "r-ok": lambda: (s.A, s.B.reshape(-1, s.B.shape[2])),
+            "kernl": lambda: (s.A, s.alpha, self.without_zero(tuple(map(gates, s.B))), s.noisy, s.Omega, s.Gamma),
+            "rflo": lambda: self.driven(tuple(map(gates, s))),
+            "e-bptt": lambda: (self.local(s.traces), s.traces.ahat.rec, s.traces.ahat.inp, s.credit[0]),
+            "f-bptt": lambda: (self.local(s.traces), s.traces.ahat.rec, s.traces.ahat.inp, s.credit),
+            "dni": lambda: synthesizer(s),
+            "dni-b": lambda: (synthesizer(s.synthesizer), s.J[0][0], s.W_fb),
+            "fixed": lambda: None,
+        }
+        return states[name]()
+
+    def noise(self, name: str, noise) -> Any:
+        """A block of a learner's random numbers."""
+        if noise is None or name == "r-ok":
+            return noise
+        return jnp.stack(noise, axis=1) if name == "kf-rtrl" else jnp.concatenate(noise, axis=1)
+
+    def local(self, traces) -> Local:
+        """The derivatives of many steps."""
+        H, D = traces.H, traces.D
+        if self.kind != "lstm":
+            return Local(D[0], H[0][0] if self.kind == "gru" else None)
+        forget, through = H[1][1], H[0][1]  # the library keeps dh/d(memory) times the forget gate
+        shown = jnp.where(forget > 0, through / jnp.where(forget > 0, forget, 1), 0)
+        return Local((*D[1][:3], D[0][3]), forget, shown)
+
+    def driven(self, B) -> Any:
+        """Of an LSTM, what i, f and g drive is the memory; o drives h, which keeps nothing."""
+        return (*B[1][:3], None) if self.kind == "lstm" else B[0]
+
+    def without_zero(self, B) -> Any:
+        """An LSTM's memory does not depend on its output gate."""
+        return (B[0], (*B[1][:3], None)) if self.kind == "lstm" else B
+
+    def seen(self, jacobians) -> Any:
+        """The columns of J for the variable that gates see, by state variable."""
+        n = jacobians.shape[1] // self.cell.states
+        return tuple(jnp.split(jacobians[:, :, :n], self.cell.states, axis=1))
+
+    def heard(self, traces) -> Any:
+        """What gates hear, for each choice of sources."""
+        pick = lambda hears: [rows for rows, heard in zip(traces.ahat, hears, strict=True) if heard]
+        return {hears: jnp.concatenate(pick(hears), axis=1) for hears in self.cell.hears}
+
+    def influence(self, M) -> Any:
+        """M, whose columns the library orders by unit, gate and source, gate by gate."""
+        n = len(M) // self.cell.states
+        fan_in = [n * rec + N_IN * inp + bias for rec, inp, bias in self.cell.hears]
+        edges = [sum(fan_in[: g + 1]) for g in range(len(fan_in) - 1)]
+        return tuple(block.reshape(len(M), -1) for block in jnp.split(M.reshape(len(M), n, -1), edges, axis=2))
+
+
+def sources(blocks) -> Sources:
+    """Three blocks of the library, whose bias keeps an axis of length one."""
+    return Sources(blocks[0], blocks[1], blocks[2][..., 0])
+
+
+def gates(blocks) -> tuple[Sources, ...]:
+    """Weights, or something of their shape."""
+    return tuple(map(sources, blocks))
+
+
+def synthesizer(s) -> Any:
+    """DNI's state."""
+    return gates(s.A), gates(s.A_star), s.label, s.cbar[0]
