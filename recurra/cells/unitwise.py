@@ -7,9 +7,9 @@
     J[(p,k),(q,l)]      = H[p][q][k] δ(k,l) + [q = 0] Σ_g D[p][g][k] W[g].rec[k,l]
     Mbar[(p,k),(g,i),j] = δ(k,i) D[p][g][i] ahat[j]
 
-A cell writes `unit`; H and D follow by forward-mode differentiation, one all-ones tangent for each variable. Weights
-are kept in blocks, by gate and by source, and a gate without some source has None there: a learner that maps over
-blocks never meets the masked ones.
+A cell writes `unit`; H and D follow by forward-mode differentiation, one all-ones tangent for each variable, and H is
+None where `unit` does not read a variable. Weights are kept in blocks, by gate and by source, and a gate without some
+source has None there: a learner that maps over blocks never meets the masked ones.
 """
 
 import abc
@@ -19,9 +19,10 @@ from typing import Any, ClassVar, NamedTuple
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+from jax.extend.core import Literal
 from jaxtyping import Array, Float, PRNGKeyArray, PyTree
 
-from recurra.algebra import add, inner, matvec, mul, outer, total, vecmat
+from recurra.algebra import inner, matvec, mul, outer, total, vecmat
 from recurra.cells.base import Cell, Credit, State, Tangent
 from recurra.cells.initial import MatrixInit
 
@@ -41,7 +42,7 @@ Blocks = tuple[tuple[Float[Array, " _"], ...], ...]
 class Trace(NamedTuple):
     """The local derivatives of one step and what the units heard: independent of the weights, of size O(n)."""
 
-    H: Blocks
+    H: tuple[Credit, ...]
     D: Blocks
     ahat: Sources
 
@@ -100,15 +101,19 @@ class UnitwiseCell(Cell):
         new, D = _with_derivatives(lambda z: self.unit(a, z), z)
         # A plain leak is one number, and the same everywhere.
         place_a, place_z = jax.tree.map(lambda v: jnp.zeros(1, v.dtype), (a, z)) if self.plain_leak else (a, z)
-        _, H = _with_derivatives(lambda a: self.unit(a, place_z), place_a)
-        return new, Trace(H, D, ahat)
+        leak = lambda a: self.unit(a, place_z)
+        _, H = _with_derivatives(leak, place_a)
+        seen = _sees(leak, place_a)
+        kept = tuple(tuple(h if q in seen[p] else None for q, h in enumerate(row)) for p, row in enumerate(H))
+        return new, Trace(kept, D, ahat)
 
     def push(self, weights: Gates, trace: Trace, v: Tangent) -> Tangent:
-        zdot = [None if gate.rec is None else matvec(gate.rec, v[0]) for gate in weights]
-        return tuple(
-            total(*(mul(h, u) for h, u in zip(H, v, strict=True)), *(mul(d, u) for d, u in zip(D, zdot, strict=True)))
-            for H, D in zip(trace.H, trace.D, strict=True)
-        )
+        if v[0].ndim == 2:  # fewer products of matrices than gates
+            through_z = [matvec(total(*self._through_gates(weights, D)), v[0]) for D in trace.D]
+        else:
+            zdot = [None if gate.rec is None else matvec(gate.rec, v[0]) for gate in weights]
+            through_z = [total(*map(mul, D, zdot)) for D in trace.D]
+        return tuple(total(*map(mul, H, v), z) for H, z in zip(trace.H, through_z, strict=True))
 
     def pull(self, weights: Gates, trace: Trace, c: Credit) -> State:
         through_z = [
@@ -178,10 +183,15 @@ class UnitwiseCell(Cell):
         """J as one matrix, rows (p, k), columns (q, l)."""
 
         def block(p: int, q: int) -> Float[Array, "n n"]:
-            through_z = add(*(mul(d, gate.rec) for d, gate in zip(trace.D[p], weights, strict=True)))
-            return total(mul(trace.H[p][q], jnp.eye(self.n, dtype=self.dtype)), through_z if q == 0 else None)
+            through_z = self._through_gates(weights, trace.D[p]) if q == 0 else []
+            leak = mul(trace.H[p][q], jnp.eye(self.n, dtype=self.dtype))
+            return total(leak, *through_z)
 
         return jnp.block([[block(p, q) for q in range(self.states)] for p in range(self.states)])
+
+    def _through_gates(self, weights: Gates, D: State) -> list[Float[Array, "n n"] | None]:
+        """d(one state variable) / da[0] through each gate."""
+        return [mul(d, gate.rec) for d, gate in zip(D, weights, strict=True)]
 
     def _each_variable(self) -> list[Credit]:
         one = jnp.ones(self.n, self.dtype)
@@ -193,6 +203,17 @@ def _with_derivatives(f: Callable[[State], State], at: State) -> tuple[State, Bl
     along = lambda i: lambda v: f((*at[:i], v, *at[i + 1 :]))
     pairs = [jax.jvp(along(i), (v,), (jnp.ones_like(v),)) for i, v in enumerate(at)]
     return pairs[0][0], tuple(zip(*(tangent for _, tangent in pairs), strict=True))
+
+
+def _sees(f: Callable[[State], State], at: State) -> list[set[int]]:
+    """For each output the variables it is computed from; the derivatives in the others are zero at all times."""
+    program = jax.make_jaxpr(f)(at).jaxpr
+    sources = {var: {i} for i, var in enumerate(program.invars)}
+    seen = lambda var: set() if isinstance(var, Literal) else sources.get(var, set())
+    for equation in program.eqns:
+        together = set().union(*map(seen, equation.invars))
+        sources |= dict.fromkeys(equation.outvars, together)
+    return [seen(var) for var in program.outvars]
 
 
 def _side_by_side(blocks: PyTree[Array]) -> Float[Array, "n m"]:
