@@ -20,7 +20,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Int, Key, PRNGKeyArray, PyTree
 
-from recurra.loop import Carry, Keys, Loop
+from recurra.loop import APPLIED, Carry, Keys, Loop
 from recurra.machine import cores
 from recurra.network import NetworkWeights
 from recurra.schedule import STRIDE, advance
@@ -28,8 +28,8 @@ from recurra.schedule import STRIDE, advance
 #: bytes of per-step output that one compiled call may hold
 OUTPUT_BYTES = 64 * 2**20
 #: Seeds are vmapped if a core has so many and each carries so few bytes from step to step; others are faster one by
-#: one, in the core's nearest cache. Those whose steps multiply matrices are faster together until they carry more.
-TOGETHER_SEEDS, TOGETHER_BYTES, TOGETHER_BYTES_OF_PRODUCTS = 6, 32 * 2**10, 160 * 2**10
+#: one, in the core's nearest cache. Learners that are faster together are so until they carry more.
+TOGETHER_SEEDS, TOGETHER_BYTES, TOGETHER_MOST_BYTES = 6, 32 * 2**10, 160 * 2**10
 #: Bytes that the fullest core must carry for an accelerator to be faster. Its step takes some 20 µs however small the
 #: network, until its kernels have started; in that time a core takes one step through about as many bytes.
 ACCELERATOR_BYTES = 192 * 2**10
@@ -189,7 +189,8 @@ def _faster(carried: int, seeds: int, accelerator: Any, core: Any) -> Any:
 
 
 def _together(loop: Loop, carried: int, share: int) -> bool:
-    """Whether the seeds of a core are vmapped."""
-    if any(learner.multiplies for learner in loop.learners.values()):
-        return carried <= TOGETHER_BYTES_OF_PRODUCTS
-    return carried <= TOGETHER_BYTES and share >= TOGETHER_SEEDS
+    """Whether the seeds of a core are vmapped, as the learner that trains prefers it."""
+    preferred = loop.learners[APPLIED].together
+    if preferred is None:
+        return carried <= TOGETHER_BYTES and share >= TOGETHER_SEEDS
+    return preferred and carried <= TOGETHER_MOST_BYTES

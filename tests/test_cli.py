@@ -234,7 +234,7 @@ def test_a_bad_option_is_one_line(recurra_command, arguments, words):
         ("[learner.kernl]\nlearning_rate = true", ["`learner.kernl.learning_rate`", "a number", "True"]),
         ("[learner.kernl]\nperturbation = 0", ["`perturbation` of KeRNL", "above 0.0", "0.0"]),
         ("[learner.uoro]\nnu = 'sign'", ["`learner.uoro.nu`", "'sign'", "signs, gaussian, uniform"]),
-        ("[learner.rtrl]\nnu = 'signs'", ["`learner.rtrl.nu`", "has none"]),
+        ("[learner.rflo]\nnu = 'signs'", ["`learner.rflo.nu`", "has none"]),
         ("steps = = 5", ["`config`", "run.toml", "line 1"]),
         ("\udcff", ["`config`", "run.toml", "TOML"]),
     ],

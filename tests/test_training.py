@@ -497,7 +497,7 @@ def test_seeds_do_the_same_together_and_one_by_one(learner, monkeypatch):
     for least, most in ((1, 10**9), (10**9, 0)):
         monkeypatch.setattr(fleet, "TOGETHER_SEEDS", least)
         monkeypatch.setattr(fleet, "TOGETHER_BYTES", most)
-        monkeypatch.setattr(fleet, "TOGETHER_BYTES_OF_PRODUCTS", most)
+        monkeypatch.setattr(fleet, "TOGETHER_MOST_BYTES", most)
         run = rc.train(rc.Network(rc.RNN(2, 4), 2), learner, rc.Add(), steps=70, seeds=5, window=1, progress=False)
         losses.append(run.loss)
     np.testing.assert_allclose(*losses, rtol=1e-9)

@@ -78,8 +78,8 @@ class Learner(eqx.Module):
     time: ClassVar[str]
     #: whether it uses that parameters act on one unit at a time
     unitwise: ClassVar[bool]
-    #: whether a step multiplies matrices so small that several seeds are faster together
-    multiplies: ClassVar[bool] = False
+    #: whether the seeds of a core are faster vmapped than one by one; None if that depends on how much they carry
+    together: ClassVar[bool | None] = None
 
     @property
     def lag(self) -> int:

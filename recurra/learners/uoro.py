@@ -39,6 +39,7 @@ class UORO(PastFacing):
     memory: ClassVar[str] = "n²"
     time: ClassVar[str] = "n²"
     unitwise: ClassVar[bool] = False
+    together: ClassVar[bool | None] = False  # its norms are sums of whole matrices, faster for one
 
     def __check_init__(self) -> None:
         checks.in_range(self, "initial_scale", least=0.0)
