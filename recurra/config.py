@@ -232,8 +232,11 @@ def _optimizer(settings: Settings) -> "Optimizer":
 
 
 def _table(learner: type["Learner"]) -> type[BaseModel]:
-    """The model of a learner's table: a field for each hyperparameter, of the kind that its default has."""
-    kinds: Any = {str: Literal["signs", "gaussian", "uniform"]}
+    """The model of a learner's table: a field for each hyperparameter, of the kind that its default has.
+
+    None stands for a choice, yes or no, that is made where nobody does.
+    """
+    kinds: Any = {str: Literal["signs", "gaussian", "uniform"], type(None): bool | None}
     defaults = hyperparameters(learner()).items()
     shape: Any = {name: (kinds.get(type(value), type(value)), value) for name, value in defaults}
     return create_model(learner.__name__, __config__=STRICT, **shape)

@@ -235,6 +235,7 @@ def test_a_bad_option_is_one_line(recurra_command, arguments, words):
         ("[learner.kernl]\nperturbation = 0", ["`perturbation` of KeRNL", "above 0.0", "0.0"]),
         ("[learner.uoro]\nnu = 'sign'", ["`learner.uoro.nu`", "'sign'", "signs, gaussian, uniform"]),
         ("[learner.rflo]\nnu = 'signs'", ["`learner.rflo.nu`", "has none"]),
+        ("[learner.rtrl]\nlazy = 3", ["`learner.rtrl.lazy`", "is 3"]),
         ("steps = = 5", ["`config`", "run.toml", "line 1"]),
         ("\udcff", ["`config`", "run.toml", "TOML"]),
     ],
