@@ -86,10 +86,11 @@ class Fleet:
     def restore(self, arrays: Sequence[np.ndarray]) -> None:
         """Go on from a snapshot of the same run, whatever number of cores took it."""
         treedef = jax.tree.structure(self._groups[0])
-        self._groups = [
-            jax.tree.map(_like, self._groups[i], jax.tree.unflatten(treedef, [array[rows] for array in arrays]))
-            for i, rows in enumerate(self._rows)
-        ]
+        with self._there():
+            self._groups = [
+                jax.tree.map(_like, self._groups[i], jax.tree.unflatten(treedef, [array[rows] for array in arrays]))
+                for i, rows in enumerate(self._rows)
+            ]
 
     def __enter__(self) -> "Fleet":
         return self

@@ -93,14 +93,15 @@ class Loop(eqx.Module):
 
     def folded(self, carry: Carry, complete: Bool[Array, ""] | bool) -> Carry:
         """With no step waiting, if the span is complete."""
-        states = {name: carry.learners[name] for name in self.deferring}
+        over_streams = jax.vmap if self.streams > 1 else lambda f: f
 
-        def fold(states: dict[str, PyTree]) -> dict[str, PyTree]:
-            fold = lambda learner: lambda state: learner.fold(self.network.cell, carry.weights.cell, state)
-            each = {name: fold(learner) for name, learner in self.deferring.items()}
-            return {name: (each[name] if self.streams == 1 else jax.vmap(each[name]))(states[name]) for name in each}
+        def fold(name: str, state: PyTree) -> PyTree:
+            each = lambda state: self.deferring[name].fold(self.network.cell, carry.weights.cell, state)
+            return over_streams(each)(state)
 
-        folded = jax.lax.cond(complete, fold, lambda states: states, states)
+        waiting = {name: carry.learners[name] for name in self.deferring}
+        fold_all = lambda states: {name: fold(name, state) for name, state in states.items()}
+        folded = jax.lax.cond(complete, fold_all, lambda states: states, waiting)
         return carry._replace(learners=carry.learners | folded)
 
     def draw(self, carry: Carry, keys: Keys, number: Int[Array, ""]) -> tuple[PyTree[Array], Any]:
@@ -134,10 +135,11 @@ class Loop(eqx.Module):
         def look(a: State, x: Array, label: Array, learners: PyTree, noise: PyTree) -> tuple[Step, dict, dict]:
             step = self.network.step(weights, a, x, label, t)
             learned = {
-                name: learner.step(step.tick, learners[name], noise[name])
+                name: deferring[name].defer(step.tick, learners[name])
+                if name in deferring
+                else learner.step(step.tick, learners[name], noise[name])
                 for name, learner in self.learners.items()
-                if name not in deferring
-            } | {name: learner.defer(step.tick, learners[name]) for name, learner in deferring.items()}
+            }
             gradients, states = ({name: pair[i] for name, pair in learned.items()} for i in (0, 1))
             return step, gradients, states
 
