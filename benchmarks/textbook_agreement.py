@@ -72,6 +72,10 @@ def arrays(name: str, carry) -> list[np.ndarray]:
         np.concatenate([leaf.rec, leaf.inp, leaf.bias[..., None]], axis=-1) if isinstance(leaf, Sources) else leaf
         for leaf in jax.tree.leaves(carry, is_leaf=lambda node: isinstance(node, Sources))
     ]
+    if name == "r-ok":  # which a textbook keeps in columns, B by the unit that is influenced first
+        *network, A, B = joined
+        n = len(network[0])
+        return [*network, A.T, B.reshape(-1, n, n).transpose(2, 1, 0).reshape(n * n, -1)]
     return joined[: 4 + len(STATES[name])]
 
 

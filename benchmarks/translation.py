@@ -30,7 +30,7 @@ class Translation:
             "uoro": lambda: (s.A, gates(s.B)),
             "kf-rtrl": lambda: (sources(s.A), tuple(joined([B[p] for B in s.B], axis=1) for p in variables)),
             "r-kf-rtrl": lambda: (s.A, tuple(sources([B[p] for B in s.B]) for p in variables)),
-            "r-ok": lambda: (s.A, s.B.reshape(-1, s.B.shape[2])),
+            "r-ok": lambda: (s.A, s.B.reshape(len(s.B), -1)),
             "kernl": lambda: (s.A, s.alpha, self.without_zero(tuple(map(gates, s.B))), s.noisy, s.Omega, s.Gamma),
             "rflo": lambda: self.driven(tuple(map(gates, s))),
             "e-bptt": lambda: (self.local(s.traces), s.traces.ahat.rec, s.traces.ahat.inp, s.credit[0]),

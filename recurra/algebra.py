@@ -32,10 +32,16 @@ def inside_kernel() -> Iterator[None]:
         _INSIDE_KERNEL.reset(token)
 
 
+#: A product of matrices that adds so few terms is written out, and becomes part of what is computed around it.
+FEW = 8
+
+
 def matvec(W: Float[Array, "n m"], v: Float[Array, "m *k"]) -> Float[Array, "n *k"]:
     """W v, for a vector or for the columns of a matrix."""
     if v.ndim == 1 and _INSIDE_KERNEL.get():
         return jnp.sum(W * v[None, :], axis=1)
+    if v.ndim == 2 and len(v) <= FEW:
+        return total(*(outer(W[:, l], v[l]) for l in range(len(v))))
     return jnp.matmul(W, v, precision=_EXACT)
 
 

@@ -21,7 +21,7 @@ import numpy as np
 from jaxtyping import Array, Int, Key, PRNGKeyArray, PyTree
 
 from recurra.loop import APPLIED, Carry, Keys, Loop
-from recurra.machine import cores
+from recurra.machine import core, cores
 from recurra.network import NetworkWeights
 from recurra.schedule import STRIDE, advance
 
@@ -30,8 +30,8 @@ OUTPUT_BYTES = 64 * 2**20
 #: Seeds are vmapped if a core has so many and each carries so few bytes from step to step; others are faster one by
 #: one, in the core's nearest cache. Learners that are faster together are so until they carry more.
 TOGETHER_SEEDS, TOGETHER_BYTES, TOGETHER_MOST_BYTES = 6, 32 * 2**10, 160 * 2**10
-#: Bytes that the fullest core must carry for an accelerator to be faster. Its step takes some 20 µs however small the
-#: network, until its kernels have started; in that time a core takes one step through about as many bytes.
+#: Bytes that the fullest core must carry, for each learner, for an accelerator to be faster. Its step takes some 20 µs
+#: however small the network, until its kernels have started; in that time a core takes one step through about as many.
 ACCELERATOR_BYTES = 192 * 2**10
 
 
@@ -41,18 +41,20 @@ class Fleet:
     def __init__(self, loop: Loop, key: PRNGKeyArray, seeds: tuple[int, ...], chunk: int):
         self._count, self._x64 = len(seeds), jnp.result_type(float) == jnp.float64
         carried = _carried_bytes(loop, key)
-        self._device = _device(carried, len(seeds))
+        self._device = _device(carried, len(seeds), len(loop.learners))
         on_cores = self._device.platform == "cpu"
         share = -(-len(seeds) // cores()) if on_cores else len(seeds)
-        size = share if not on_cores or _together(loop, carried, share) else 1
+        size = share if not on_cores or _together(loop, carried, len(seeds), share) else 1
         groups = [seeds[i : i + size] for i in range(0, len(seeds), size)]
         groups[-1] += seeds[-1:] * (size - len(groups[-1]))
         self._rows = [[seeds.index(seed) for seed in group] for group in groups]
-        self._pool = ThreadPoolExecutor(min(cores(), len(groups)))
+        # With some threads more than cores, no core is idle while the last groups finish.
+        self._pool = ThreadPoolExecutor(min(2 * cores(), len(groups)))
         with self._there():
             self._loop = jax.tree.map(lambda leaf: jnp.asarray(leaf) if eqx.is_array(leaf) else leaf, loop)
             fold = jax.vmap(jax.random.fold_in, in_axes=(None, 0))
-            self._groups = [_init(self._loop, fold(key, np.array(group))) for group in groups]
+            init = _compiled_init(self._device.platform)
+            self._groups = [init(self._loop, fold(key, np.array(group))) for group in groups]
             self.capacity = self._affordable(chunk)
         self._strides = not on_cores and self.capacity >= STRIDE
         # A call that takes no step compiles, once, before the threads that share the program start.
@@ -126,7 +128,12 @@ class Fleet:
         return max(1, min(chunk, OUTPUT_BYTES // (size * len(self._groups))))
 
 
-@eqx.filter_jit
+@functools.cache
+def _compiled_init(platform: str) -> Callable[..., tuple[Carry, Keys]]:
+    """What runs once is compiled quickly: at its usual level the compiler takes longer for it than for the step."""
+    return eqx.filter_jit(_init, compiler_options=_level(0, platform))  # pyright: ignore[reportCallIssue]: passed on to jax.jit
+
+
 def _init(loop: Loop, keys: Key[Array, " seeds"]) -> tuple[Carry, Keys]:
     return _over_group(loop.init, keys)
 
@@ -136,11 +143,15 @@ def _compiled_advance(platform: str) -> Callable[..., tuple[Carry, PyTree[Array]
     """`_advance` compiled as it runs fastest.
 
     At its usual level 3 the compiler for CPUs unrolls rows of some 32 numbers whole and then does not vectorize them;
-    at level 2 they stay loops, and are vectorized. What a user has set stays.
+    at level 2 they stay loops, and are vectorized.
     """
+    return eqx.filter_jit(_advance, compiler_options=_level(2, platform))  # pyright: ignore[reportCallIssue]: passed on to jax.jit
+
+
+def _level(level: int, platform: str) -> dict[str, int] | None:
+    """How hard the compiler for CPUs tries; what a user has set stays."""
     chosen = "xla_backend_optimization_level" in os.environ.get("XLA_FLAGS", "")
-    options = {"xla_backend_optimization_level": 2} if platform == "cpu" and not chosen else None
-    return eqx.filter_jit(_advance, compiler_options=options)  # pyright: ignore[reportCallIssue]: passed on to jax.jit
+    return {"xla_backend_optimization_level": level} if platform == "cpu" and not chosen else None
 
 
 def _advance(
@@ -172,26 +183,24 @@ def _carried_bytes(loop: Loop, key: PRNGKeyArray) -> int:
     return sum(leaf.size * leaf.dtype.itemsize for leaf in jax.tree.leaves(carry))
 
 
-def _device(carried: int, seeds: int) -> Any:
+def _device(carried: int, seeds: int, learners: int) -> Any:
     """The accelerator, or the cores where they are faster; the one that a user has made the default stays."""
-    chosen = jnp.zeros(0).devices().pop()
-    if chosen.platform == "cpu" or jax.config.jax_default_device is not None:  # pyright: ignore[reportAttributeAccessIssue]
+    chosen, processor = jnp.zeros(0).devices().pop(), core()
+    is_fixed = jax.config.jax_default_device is not None  # pyright: ignore[reportAttributeAccessIssue]
+    if chosen.platform == "cpu" or is_fixed or processor is None:
         return chosen
-    try:
-        core = jax.local_devices(backend="cpu")[0]
-    except RuntimeError:  # JAX was told to use the accelerator alone
-        return chosen
-    return _faster(carried, seeds, chosen, core)
+    return processor if _cores_are_faster(carried, seeds, learners) else chosen
 
 
-def _faster(carried: int, seeds: int, accelerator: Any, core: Any) -> Any:
-    """By what a core has to carry through a step."""
-    return core if -(-seeds // cores()) * carried < ACCELERATOR_BYTES else accelerator
+def _cores_are_faster(carried: int, seeds: int, learners: int) -> bool:
+    """By what a core has to carry through a step, and how many kernels an accelerator has to start for it."""
+    return -(-seeds // cores()) * carried < ACCELERATOR_BYTES * learners
 
 
-def _together(loop: Loop, carried: int, share: int) -> bool:
+def _together(loop: Loop, carried: int, seeds: int, share: int) -> bool:
     """Whether the seeds of a core are vmapped, as the learner that trains prefers it."""
     preferred = loop.learners[APPLIED].together
     if preferred is None:
         return carried <= TOGETHER_BYTES and share >= TOGETHER_SEEDS
-    return preferred and carried <= TOGETHER_MOST_BYTES
+    busy = -(-seeds // share)  # cores that have a group: 20 seeds in twos leave 6 of 16 idle
+    return preferred and carried <= TOGETHER_MOST_BYTES and busy >= 0.75 * cores()

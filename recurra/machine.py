@@ -21,6 +21,16 @@ def backend() -> str:
     return chosen if isinstance(chosen, str) else chosen.platform if chosen else jax.default_backend()
 
 
+def core() -> Any:
+    """The processor as a device of JAX's, or None where JAX was told to use an accelerator alone."""
+    import jax
+
+    try:
+        return jax.local_devices(backend="cpu")[0]
+    except RuntimeError:
+        return None
+
+
 def machine() -> dict[str, Any]:
     """Processor, cores, accelerator and system."""
     import jax

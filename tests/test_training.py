@@ -505,12 +505,14 @@ def test_seeds_do_the_same_together_and_one_by_one(learner, monkeypatch):
 
 def test_small_work_goes_to_the_cores_and_large_work_to_the_accelerator(monkeypatch):
     monkeypatch.setattr(fleet, "cores", lambda: 4)
-    assert fleet._faster(carried=10_000, seeds=20, accelerator="gpu", core="cpu") == "cpu"
-    assert fleet._faster(carried=10_000, seeds=1024, accelerator="gpu", core="cpu") == "gpu"
-    assert fleet._faster(carried=10_000_000, seeds=1, accelerator="gpu", core="cpu") == "gpu"
+    assert fleet._cores_are_faster(carried=10_000, seeds=20, learners=1)
+    assert not fleet._cores_are_faster(carried=10_000, seeds=1024, learners=1)
+    assert not fleet._cores_are_faster(carried=10_000_000, seeds=1, learners=1)
+    # an accelerator starts kernels for each learner
+    assert fleet._cores_are_faster(carried=500_000, seeds=2, learners=11)
 
 
 def test_a_default_device_stays():
     device = jax.devices()[0]
     with jax.default_device(device):
-        assert fleet._device(carried=1, seeds=1) is device
+        assert fleet._device(carried=1, seeds=1, learners=1) is device

@@ -4,6 +4,7 @@ import jax
 import jax.numpy as jnp
 
 from bare.cells import N_IN, Sources, width
+from bare.decompositions import orthonormal_rows, svd, times
 from bare.loop import BLOCK, Algorithm, descend, signs
 
 RANK = 4
@@ -145,37 +146,31 @@ def r_kf_rtrl_start(key, cell, W):
 R_KF_RTRL = Algorithm(r_kf_rtrl_start, lambda key, cell, n: signs(key, (BLOCK, len(cell.hears) * n)), r_kf_rtrl)
 
 
-# r-OK: M[(p, k), (g, i), j] ≈ Σ_l A[j, l] B[((p, k), (g, i)), l].
+# r-OK: M[k, i, j] ≈ Σ_l A[l, j] B[l, (i, k)], with k over all state variables and i over all gates.
 
 
 def r_ok(s, state, sign):
     A, B = state
     n, S = width(s.W), len(s.a)
-    JB = s.cell.push_by(s.J, s.local, s.cell.split(B.reshape(S * n, -1)))
+    JB = s.cell.push_by(s.J, s.local, s.cell.split(B.reshape(-1, S * n).T))
     D = jnp.concatenate([beside(gates, n) for gates in s.cell.D(s.local)])
     ahat = jnp.concatenate([s.ahat.rec, s.ahat.inp, jnp.ones(1)])
-    Q_L, R_L = qr(jnp.column_stack([A, ahat]))
-    Q_R, R_R = qr(jnp.column_stack([jnp.concatenate(JB).reshape(-1, RANK), D.reshape(-1)]))
-    U, sigma, Vt = svd(R_L @ R_R.T)
-    X = thinned(sigma, sign)
-    A, B = Q_L @ (U @ X), Q_R @ (Vt.T @ X)
-    rows = (s.cbar @ B.reshape(S * n, -1)[:n]).reshape(-1, RANK)
-    blocks = [(gate[:, :n], gate[:, n:-1], gate[:, -1]) for gate in jnp.split(rows @ A.T, len(s.W))]
+    C_L, Q_L = orthonormal_rows(jnp.vstack([A, ahat]))
+    C_R, Q_R = orthonormal_rows(jnp.vstack([jnp.concatenate(JB).T.reshape(RANK, -1), D.T.reshape(-1)]))
+    U, sigma, V = svd(times(C_L.T, C_R))
+    X = thinned(sigma, jnp.where(U @ C_L[-1] < 0, -sign, sign))
+    A, B = times(times(X.T, U), Q_L), times(times(X.T, V), Q_R)
+    rows = (B.reshape(-1, S * n)[:, :n] @ s.cbar).reshape(RANK, -1)
+    blocks = [(gate[:, :n], gate[:, n:-1], gate[:, -1]) for gate in jnp.split(times(rows.T, A), len(s.W))]
     only = lambda gate, hears: Sources(*(block if heard else None for block, heard in zip(gate, hears, strict=True)))
     return descend(s.W, tuple(map(only, blocks, s.cell.hears))), (A, B)
-
-
-# A batch of decompositions waits for threads of the pool it runs in, and two groups of seeds for each other, for ever.
-# As a loop over seeds they never wait; it takes 7 % longer.
-qr = jax.custom_batching.sequential_vmap(lambda matrix: tuple(jnp.linalg.qr(matrix)))
-svd = jax.custom_batching.sequential_vmap(lambda matrix: tuple(jnp.linalg.svd(matrix)))
 
 
 def thinned(sigma, sign):
     """X (r+1 × r) with E[X Xᵀ] = diag(σ) and least variance (Benzing et al. 2019)."""
     r, index = RANK, jnp.arange(RANK + 1)
-    tail = jnp.cumsum(sigma[::-1])[::-1]
-    k = jnp.argmax((r - index) * sigma <= tail)
+    tail = jnp.triu(jnp.ones((r + 1, r + 1))) @ sigma
+    k = jnp.sum((r - index) * sigma > tail)
     s = jnp.where(tail[k] > 0, tail[k], 1)
     z0 = jnp.where(index < k, 0, jnp.sqrt(jnp.clip(1 - sigma * (r - k) / s, 0)))
     v = z0.at[r].add(1)  # a reflection whose last column is -z0: the others span its complement
@@ -185,7 +180,7 @@ def thinned(sigma, sign):
 
 def r_ok_start(key, cell, W):
     n = width(W)
-    return jnp.zeros((n + N_IN + 1, RANK)), jnp.zeros((cell.states * n * len(W) * n, RANK))
+    return jnp.zeros((RANK, n + N_IN + 1)), jnp.zeros((RANK, cell.states * n * len(W) * n))
 
 
 R_OK = Algorithm(r_ok_start, lambda key, cell, n: signs(key, (BLOCK, RANK + 1)), r_ok)

@@ -113,7 +113,8 @@ class ROK(Learner):
         Q_L, R_L = np.linalg.qr(np.column_stack([self.A, s.ahat]))
         Q_R, R_R = np.linalg.qr(np.column_stack([JB, np.diag(s.D).ravel()]))
         U, sigma, Vt = np.linalg.svd(R_L @ R_R.T)
-        X = sign[:, None] * thinned(sigma)
+        along = np.where(U.T @ R_L[:, -1] < 0, -1, 1).astype(sign.dtype)  # a decomposition leaves the sign open
+        X = (along * sign)[:, None] * thinned(sigma)
         self.A, self.B = Q_L @ (U @ X), Q_R @ (Vt.T @ X)
         return (s.cbar @ self.B.reshape(n, n * RANK)).reshape(n, RANK) @ self.A.T
 

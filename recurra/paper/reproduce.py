@@ -1,12 +1,15 @@
 """Run what the asked-for figures need, keep it, and go on where an earlier call stopped."""
 
 import dataclasses
+import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import CancelledError, ThreadPoolExecutor, as_completed
 from pathlib import Path
 from typing import Any
 
 from recurra.checkpoint import CheckpointError
+from recurra.machine import cores
 from recurra.paper.experiments import Arrays, Experiment, experiments
 from recurra.paper.experiments.base import Advance, described
 from recurra.paper.profiles import Profile
@@ -18,6 +21,10 @@ from recurra.training import LEARNING_RATE
 Report = Callable[[str, float, float], None]
 
 
+#: Experiments at a time: while one compiles on one core, others run.
+AT_ONCE = 4
+
+
 def reproduce(store: Store, profile: Profile, needed: Sequence[str] | None, report: Report) -> dict[str, Arrays]:
     """The arrays of every experiment whose name starts with one of `needed`; of all where it is None.
 
@@ -26,16 +33,49 @@ def reproduce(store: Store, profile: Profile, needed: Sequence[str] | None, repo
     wanted = [e for e in experiments(profile) if needed is None or e.name.startswith(tuple(needed))]
     kept = {e.name: arrays for e in wanted if (arrays := store.get(e)) is not None}
     waiting = sorted((e for e in wanted if e.name not in kept), key=lambda e: e.cost)  # the page fills soonest
-    total, done = sum(e.cost for e in waiting), 0.0
-    for experiment in waiting:
-        advance = lambda part, e=experiment, before=done: report(e.name, (before + part * e.cost) / total, part)
+    progress, stop = _Progress(waiting, report), threading.Event()
+
+    def run(experiment: Experiment) -> None:
+        def advance(part: float) -> None:
+            if stop.is_set():
+                raise CancelledError
+            progress.at(experiment, part)
+
         advance(0.0)
         started = time.perf_counter()
         arrays = _run(experiment, store.checkpoint(experiment), advance)
         store.put(experiment, arrays, time.perf_counter() - started)
         kept[experiment.name] = arrays
-        done += experiment.cost
+        progress.at(experiment, 1.0)
+
+    for experiment in waiting:
+        if experiment.alone:
+            run(experiment)
+    with ThreadPoolExecutor(min(AT_ONCE, cores())) as pool:
+        running = [pool.submit(run, experiment) for experiment in waiting if not experiment.alone]
+        try:
+            for each in as_completed(running):
+                each.result()
+        except BaseException:  # an error, or Ctrl-C: what runs keeps its checkpoint and ends, the rest never starts
+            stop.set()
+            pool.shutdown(cancel_futures=True)
+            raise
     return {e.name: kept[e.name] for e in wanted}
+
+
+class _Progress:
+    """How far the whole is when several experiments report."""
+
+    def __init__(self, waiting: Sequence[Experiment], report: Report):
+        self._total, self._report = sum(e.cost for e in waiting), report
+        self._done: dict[str, float] = {}
+        self._lock = threading.Lock()
+
+    def at(self, experiment: Experiment, part: float) -> None:
+        """One of them is so far."""
+        with self._lock:
+            self._done[experiment.name] = part * experiment.cost
+            self._report(experiment.name, sum(self._done.values()) / self._total, part)
 
 
 def _run(experiment: Experiment, checkpoint: Path, advance: Advance) -> Arrays:
@@ -81,4 +121,4 @@ def _words(about: Mapping[str, Any]) -> str:
 
 def _clock(seconds: float) -> str:
     hours, minutes = divmod(round(seconds / 60), 60)
-    return "" if not seconds else f", {hours} h {minutes} min" if hours else f", {minutes} min"
+    return "" if not seconds else f", {hours} h {minutes} min, several at a time" if hours else f", {minutes} min"

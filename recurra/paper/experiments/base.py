@@ -18,6 +18,8 @@ class Experiment(abc.ABC):
     """Its fields, and the `version` of its code, are all that its outcome depends on."""
 
     version: ClassVar[int] = 1
+    #: whether it measures time, which others must not take from it
+    alone: ClassVar[bool] = False
 
     @property
     @abc.abstractmethod
