@@ -121,4 +121,5 @@ def _words(about: Mapping[str, Any]) -> str:
 
 def _clock(seconds: float) -> str:
     hours, minutes = divmod(round(seconds / 60), 60)
-    return "" if not seconds else f", {hours} h {minutes} min, several at a time" if hours else f", {minutes} min"
+    told = f"{hours} h {minutes} min" if hours else f"{minutes} min"
+    return f", {told} in all, several at a time" if seconds else ""
