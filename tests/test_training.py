@@ -458,6 +458,22 @@ def test_an_interrupted_run_goes_on_from_its_checkpoint_with_the_same_bits(tmp_p
     assert np.array_equal(whole.loss[:, :both], later.loss[:, :both])
 
 
+def test_an_exception_from_progress_loses_nothing(tmp_path):
+    settings = dict(steps=3000, seeds=2, window=100)
+    whole = train(rc.UORO(), **settings)
+
+    def give_up(done):
+        if done > 500:
+            raise RuntimeError("enough")
+
+    with pytest.raises(RuntimeError, match="enough"):
+        train(rc.UORO(), **settings, checkpoint=tmp_path / "run", progress=give_up)
+    seen = []
+    later = train(rc.UORO(), **settings, checkpoint=tmp_path / "run", progress=seen.append)
+    assert seen[0] > 500
+    np.testing.assert_array_equal(later.loss, whole.loss)
+
+
 def test_a_checkpoint_of_other_settings_or_a_broken_one_is_refused(tmp_path):
     file, rows = tmp_path / "run.npz", np.full((50, 2), 0.5)
     settings = {"steps": 2_000_000_000, "window": 1000, "optimizer": optax.sgd(0.01)}
