@@ -49,8 +49,10 @@ def measure(name: str, kind: str, n: int, seeds: int, repeats: int, cores: int) 
     clock = time.process_time if cores == 1 else time.perf_counter
     begin, library_compile = timed(lambda: library_runner(name, n, seeds, kind), clock)
     begin(FEW_STEPS)()
-    pace = timed(begin(FEW_STEPS), clock)[1] / FEW_STEPS
-    steps = max(min(int(SECONDS / pace), MOST_STEPS) // BLOCK, 1) * BLOCK
+    steps = FEW_STEPS
+    for _ in range(2):  # a short call is mostly overhead, and says little of the pace of a long one
+        pace = timed(begin(steps), clock)[1] / steps
+        steps = max(min(int(SECONDS / pace), MOST_STEPS) // BLOCK, 1) * BLOCK
     library = begin(steps)
     bare, bare_compile = timed(lambda: fastest_bare_runner(ALGORITHMS[name], n, seeds, steps, cores, kind), clock)
     for runner in (library, bare):

@@ -10,6 +10,8 @@ import jax.numpy as jnp
 
 from bare.cells import CELLS, N_IN, Local, Sources
 from bare.loop import Carry
+from recurra.learners.eligibility import filtered
+from recurra.learners.rflo import Pending
 
 
 class Translation:
@@ -20,19 +22,20 @@ class Translation:
 
     def carry(self, name: str, weights, a, state) -> Carry:
         """A moment of the library."""
-        return Carry(gates(weights.cell), weights.readout.W, weights.readout.b, a, self.state(name, state))
+        own = self.state(name, weights.cell, state)
+        return Carry(gates(weights.cell), weights.readout.W, weights.readout.b, a, own)
 
-    def state(self, name: str, s) -> Any:
+    def state(self, name: str, W, s) -> Any:
         """A learner's state."""
-        joined, variables = jnp.concatenate, range(self.cell.states)
+        variables = range(self.cell.states)
         states: dict[str, Callable[[], Any]] = {
             "rtrl": lambda: (self.influence(s.M), (self.seen(s.jacobians), self.local(s.traces), self.heard(s.traces))),
             "uoro": lambda: (s.A, gates(s.B)),
-            "kf-rtrl": lambda: (sources(s.A), tuple(joined([B[p] for B in s.B], axis=1) for p in variables)),
+            "kf-rtrl": lambda: (sources(s.A), s.B),
             "r-kf-rtrl": lambda: (s.A, tuple(sources([B[p] for B in s.B]) for p in variables)),
             "r-ok": lambda: (s.A, s.B.reshape(len(s.B), -1)),
-            "kernl": lambda: (s.A, s.alpha, self.without_zero(tuple(map(gates, s.B))), s.noisy, s.Omega, s.Gamma),
-            "rflo": lambda: self.driven(tuple(map(gates, s))),
+            "kernl": lambda: (s.A, s.alpha, tuple(map(gates, s.B)), s.noisy, s.Omega, s.Gamma),
+            "rflo": lambda: gates(up_to_date(W, s)[-1]),
             "e-bptt": lambda: (self.local(s.traces), s.traces.ahat.rec, s.traces.ahat.inp, s.credit[0]),
             "f-bptt": lambda: (self.local(s.traces), s.traces.ahat.rec, s.traces.ahat.inp, s.credit),
             "dni": lambda: synthesizer(s),
@@ -55,14 +58,6 @@ class Translation:
         forget, through = H[1][1], H[0][1]  # the library keeps dh/d(memory) times the forget gate
         shown = jnp.where(forget > 0, through / jnp.where(forget > 0, forget, 1), 0)
         return Local((*D[1][:3], D[0][3]), forget, shown)
-
-    def driven(self, B) -> Any:
-        """Of an LSTM, what i, f and g drive is the memory; o drives h, which keeps nothing."""
-        return (*B[1][:3], None) if self.kind == "lstm" else B[0]
-
-    def without_zero(self, B) -> Any:
-        """An LSTM's memory does not depend on its output gate."""
-        return (B[0], (*B[1][:3], None)) if self.kind == "lstm" else B
 
     def seen(self, jacobians) -> Any:
         """The columns of J for the variable that gates see, by state variable."""
@@ -87,9 +82,14 @@ def sources(blocks) -> Sources:
     return Sources(blocks[0], blocks[1], blocks[2][..., 0])
 
 
-def gates(blocks) -> tuple[Sources, ...]:
-    """Weights, or something of their shape."""
-    return tuple(map(sources, blocks))
+def gates(blocks) -> tuple[Sources | None, ...]:
+    """Weights, or something of their shape; None for a gate that has nothing."""
+    return tuple(None if all(block is None for block in gate) else sources(gate) for gate in blocks)
+
+
+def up_to_date(W, s) -> Any:
+    """RFLO's eligibilities, which the library keeps from before the last step where that is smaller."""
+    return filtered(W, s.trace.H, s.trace, s.B) if isinstance(s, Pending) else s
 
 
 def synthesizer(s) -> Any:

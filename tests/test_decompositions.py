@@ -36,7 +36,7 @@ def test_singular_values(q, dtype):
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("width", [3, 40])
 def test_orthonormal_rows(width, dtype):
-    """Rows that depend on others, more rows than columns, and rows of zeros: what is new has length one, the rest none."""
+    """Rows that depend on others, more rows than columns, rows of zeros: what is new has length one, the rest none."""
     rng = np.random.default_rng(0)
     rows = rng.normal(size=(6, width))
     rows[2], rows[4] = 0, rows[0] - 3 * rows[1]

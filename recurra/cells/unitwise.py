@@ -7,9 +7,9 @@
     J[(p,k),(q,l)]      = H[p][q][k] δ(k,l) + [q = 0] Σ_g D[p][g][k] W[g].rec[k,l]
     Mbar[(p,k),(g,i),j] = δ(k,i) D[p][g][i] ahat[j]
 
-A cell writes `unit`; H and D follow by forward-mode differentiation, one all-ones tangent for each variable, and H is
-None where `unit` does not read a variable. Weights are kept in blocks, by gate and by source, and a gate without some
-source has None there: a learner that maps over blocks never meets the masked ones.
+A cell writes `unit`; H and D follow by forward-mode differentiation, one all-ones tangent for each variable, and are
+None where `unit` does not read a variable or a gate. Weights are kept in blocks, by gate and by source, and a gate
+without some source has None there: a learner that maps over blocks never meets the masked ones.
 """
 
 import abc
@@ -22,7 +22,7 @@ import jax.numpy as jnp
 from jax.extend.core import Literal
 from jaxtyping import Array, Float, PRNGKeyArray, PyTree
 
-from recurra.algebra import inner, matvec, mul, outer, total, vecmat
+from recurra.algebra import add, inner, matvec, mul, outer, total, vecmat
 from recurra.cells.base import Cell, Credit, State, Tangent
 from recurra.cells.initial import MatrixInit
 
@@ -36,13 +36,14 @@ class Sources(NamedTuple):
 
 
 Gates = tuple[Sources, ...]
-Blocks = tuple[tuple[Float[Array, " _"], ...], ...]
+#: derivatives by output and variable, vectors over units
+Blocks = tuple[tuple[Float[Array, " _"] | None, ...], ...]
 
 
 class Trace(NamedTuple):
     """The local derivatives of one step and what the units heard: independent of the weights, of size O(n)."""
 
-    H: tuple[Credit, ...]
+    H: Blocks
     D: Blocks
     ahat: Sources
 
@@ -77,6 +78,12 @@ class UnitwiseCell(Cell):
     def widths(self) -> tuple[int, ...]:
         return (self.n,) * self.states
 
+    @property
+    def read(self) -> set[int]:
+        """The state variables that `unit` reads; others matter only through the gates."""
+        a, z = (tuple(jnp.zeros(1, self.dtype) for _ in range(k)) for k in (self.states, len(self.listens)))
+        return set().union(*_sees(lambda a: self.unit(a, z), a))
+
     def init_weights(self, key: PRNGKeyArray) -> Gates:
         """w_rec as chosen, w_in ~ N(0, 1/√n_in), biases as the cell says, each gate on its own."""
         gates = []
@@ -101,15 +108,13 @@ class UnitwiseCell(Cell):
         new, D = _with_derivatives(lambda z: self.unit(a, z), z)
         # A plain leak is one number, and the same everywhere.
         place_a, place_z = jax.tree.map(lambda v: jnp.zeros(1, v.dtype), (a, z)) if self.plain_leak else (a, z)
-        leak = lambda a: self.unit(a, place_z)
-        _, H = _with_derivatives(leak, place_a)
-        seen = _sees(leak, place_a)
-        kept = tuple(tuple(h if q in seen[p] else None for q, h in enumerate(row)) for p, row in enumerate(H))
-        return new, Trace(kept, D, ahat)
+        _, H = _with_derivatives(lambda a: self.unit(a, place_z), place_a)
+        return new, Trace(H, D, ahat)
 
     def push(self, weights: Gates, trace: Trace, v: Tangent) -> Tangent:
-        if v[0].ndim == 2:  # fewer products of matrices than gates
-            through_z = [matvec(total(*self._through_gates(weights, D)), v[0]) for D in trace.D]
+        if v[0].ndim == 2:  # one product of matrices for all gates and variables
+            J = jnp.concatenate([total(*self._through_gates(weights, D)) for D in trace.D])
+            through_z = self.split(matvec(J, v[0]))
         else:
             zdot = [None if gate.rec is None else matvec(gate.rec, v[0]) for gate in weights]
             through_z = [total(*map(mul, D, zdot)) for D in trace.D]
@@ -147,7 +152,8 @@ class UnitwiseCell(Cell):
 
     def gate_credit(self, trace: Trace, c: Credit) -> State:
         """Credit of the pre-activations, Σ_p c[p] D[p][g] for each gate g."""
-        return tuple(total(*(mul(u, D[g]) for u, D in zip(c, trace.D, strict=True))) for g in range(len(self.listens)))
+        each = (add(*(mul(u, D[g]) for u, D in zip(c, trace.D, strict=True))) for g in range(len(self.listens)))
+        return tuple(jnp.zeros(self.n, self.dtype) if u is None else u for u in each)
 
     # RTRL's tensor as one matrix: rows (p, k); columns (i, (g, source, j)), the sources of all gates side by side.
 
@@ -184,12 +190,18 @@ class UnitwiseCell(Cell):
 
         def block(p: int, q: int) -> Float[Array, "n n"]:
             through_z = self._through_gates(weights, trace.D[p]) if q == 0 else []
-            leak = mul(trace.H[p][q], jnp.eye(self.n, dtype=self.dtype))
-            return total(leak, *through_z)
+            whole = add(mul(trace.H[p][q], jnp.eye(self.n, dtype=self.dtype)), *through_z)
+            return jnp.zeros((self.n, self.n), self.dtype) if whole is None else whole
 
         return jnp.block([[block(p, q) for q in range(self.states)] for p in range(self.states)])
 
-    def _through_gates(self, weights: Gates, D: State) -> list[Float[Array, "n n"] | None]:
+    def immediate(self, trace: Trace) -> tuple[Float[Array, "n gn"], ...]:
+        """D as a matrix for each state variable, the units of all gates side by side."""
+        zero = jnp.zeros((self.n, self.n), self.dtype)
+        diagonal = lambda d: zero if d is None else jnp.diag(d)
+        return tuple(jnp.concatenate([diagonal(d) for d in row], axis=1) for row in trace.D)
+
+    def _through_gates(self, weights: Gates, D: Credit) -> list[Float[Array, "n n"] | None]:
         """d(one state variable) / da[0] through each gate."""
         return [mul(d, gate.rec) for d, gate in zip(D, weights, strict=True)]
 
@@ -199,14 +211,16 @@ class UnitwiseCell(Cell):
 
 
 def _with_derivatives(f: Callable[[State], State], at: State) -> tuple[State, Blocks]:
-    """f there, and its elementwise derivatives, [output][variable]."""
+    """f there, and its elementwise derivatives, [output][variable]; None where they are zero at all times."""
     along = lambda i: lambda v: f((*at[:i], v, *at[i + 1 :]))
     pairs = [jax.jvp(along(i), (v,), (jnp.ones_like(v),)) for i, v in enumerate(at)]
-    return pairs[0][0], tuple(zip(*(tangent for _, tangent in pairs), strict=True))
+    tangents = zip(*(tangent for _, tangent in pairs), strict=True)
+    kept = lambda row, seen: tuple(v if i in seen else None for i, v in enumerate(row))
+    return pairs[0][0], tuple(map(kept, tangents, _sees(f, at)))
 
 
 def _sees(f: Callable[[State], State], at: State) -> list[set[int]]:
-    """For each output the variables it is computed from; the derivatives in the others are zero at all times."""
+    """For each output the variables it is computed from."""
     program = jax.make_jaxpr(f)(at).jaxpr
     sources = {var: {i} for i, var in enumerate(program.invars)}
     seen = lambda var: set() if isinstance(var, Literal) else sources.get(var, set())

@@ -3,36 +3,57 @@
 import jax
 import jax.numpy as jnp
 
-from recurra.algebra import mul, outer, total
+from recurra.algebra import add, mul, outer
 from recurra.cells.base import Cell, Credit
-from recurra.cells.unitwise import Gates, Sources, Trace
+from recurra.cells.unitwise import Blocks, Gates, Sources, Trace, UnitwiseCell
 from recurra.learners.base import unitwise
 
-#: B[p][gate][source], in the shape of the weights for each state variable p
+#: B[p][gate][source], in the shape of the weights for each state variable p; None where a gate never reaches p
 Eligibility = tuple[Gates, ...]
 
 
 def no_eligibility(cell: Cell, weights: Gates) -> Eligibility:
     """B = 0."""
-    return tuple(jax.tree.map(jnp.zeros_like, weights) for _ in range(unitwise(cell).states))
+    cell = unitwise(cell)
+
+    def once_everything_has_spread() -> Eligibility:
+        _, trace = cell.forward(weights, cell.init_state(), jnp.zeros(cell.n_in, cell.dtype))
+        B: Eligibility = (_nothing(weights),) * cell.states
+        for _ in range(cell.states):
+            B = filtered(weights, trace.H, trace, B)
+        return B
+
+    return jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), jax.eval_shape(once_everything_has_spread))
 
 
-def filtered(keep: tuple[Credit, ...], trace: Trace, B: Eligibility) -> Eligibility:
+def filtered(weights: Gates, keep: Blocks, trace: Trace, B: Eligibility) -> Eligibility:
     """B[p] <- Σ_q keep[p][q] B[q] + D[p] ahat."""
 
-    def gate(p: int, g: int) -> Sources:
-        by_source = zip(*(b[g] for b in B), strict=True)
-        return Sources(
-            *(
-                None if old[0] is None else total(*map(mul, keep[p], old), outer(trace.D[p][g], u))
-                for old, u in zip(by_source, trace.ahat, strict=True)
-            )
-        )
+    def block(p: int, g: int, source: int) -> jax.Array | None:
+        if weights[g][source] is None:
+            return None
+        d, u = trace.D[p][g], trace.ahat[source]
+        return add(*(mul(k, b[g][source]) for k, b in zip(keep[p], B, strict=True)), None if d is None else outer(d, u))
 
-    return tuple(tuple(gate(p, g) for g in range(len(trace.D[p]))) for p in range(len(B)))
+    gates, sources = range(len(weights)), range(len(trace.ahat))
+    return tuple(tuple(Sources(*(block(p, g, j) for j in sources)) for g in gates) for p in range(len(B)))
 
 
-def weighed(c: Credit, B: Eligibility) -> Gates:
+def read_again(cell: UnitwiseCell, B: Eligibility) -> Eligibility:
+    """B without the state variables that no unit reads at the next step, such as an LSTM's h."""
+    return tuple(b if q in cell.read else _nothing(b) for q, b in enumerate(B))
+
+
+def weighed(weights: Gates, c: Credit, B: Eligibility) -> Gates:
     """Σ_p c[p] B[p]."""
-    terms = [jax.tree.map(lambda b, u=u: mul(u, b), b) for u, b in zip(c, B, strict=True) if u is not None]
-    return jax.tree.map(total, *terms)
+
+    def block(w: jax.Array, *blocks: jax.Array | None) -> jax.Array:
+        gradient = add(*map(mul, c, blocks))
+        return jnp.zeros_like(w) if gradient is None else gradient
+
+    gate = lambda w, *b: Sources(*(None if v is None else block(v, *each) for v, *each in zip(w, *b, strict=True)))
+    return tuple(map(gate, weights, *B))
+
+
+def _nothing(weights: Gates) -> Gates:
+    return (Sources(None, None, None),) * len(weights)

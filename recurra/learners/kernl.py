@@ -93,9 +93,9 @@ class KeRNL(PastFacing):
             for q, column in enumerate(zip(*state.A, strict=True))
         )
         leak = tuple(tuple(k if p == q else None for q in range(len(keep))) for p, k in enumerate(keep))
-        return Kernel(A, alpha, filtered(leak, tick.trace, state.B), noisy, Omega, Gamma)
+        return Kernel(A, alpha, filtered(tick.weights, leak, tick.trace, state.B), noisy, Omega, Gamma)
 
     def contract(self, cell: Cell, weights: Weights, c: Credit, state: Kernel) -> Weights:
         rows = [(u, A) for u, A in zip(c, state.A, strict=True) if u is not None]
         spread = tuple(total(*(vecmat(u, A[q]) for u, A in rows)) for q in range(len(state.A)))
-        return weighed(spread, state.B)
+        return weighed(weights, spread, state.B)

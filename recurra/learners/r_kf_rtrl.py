@@ -69,14 +69,14 @@ class RKFRTRL(PastFacing):
             return tuple(total(*(mul(nu[g], row[g]) for g in heard)) for row in D)
 
         by_source = [(projected(source), u) for source, u in enumerate(ahat)]
-        immediate = tuple(tuple(outer(v, u) for v in rows) for rows, u in by_source)
         length = jnp.sqrt(total(*(inner(rows, rows) * inner(u, u) for rows, u in by_source)))  # ‖v uᵀ‖ = ‖v‖ ‖u‖
         rho0 = balance(JB, state.A)
         rho1 = balance(length, nu)
-        return ReverseKronecker(
-            combine(rho0, state.A, rho1, nu),
-            jax.tree.map(lambda jb, now: jb / rho0 + now / rho1, JB, immediate),
+        B = (
+            tuple(1 / rho0 * jb + outer(v / rho1, u) for jb, v in zip(each, rows, strict=True))
+            for each, (rows, u) in zip(JB, by_source, strict=True)
         )
+        return ReverseKronecker(combine(rho0, state.A, rho1, nu), tuple(B))
 
     def contract(self, cell: Cell, weights: Weights, c: Credit, state: ReverseKronecker) -> Weights:
         row = Sources(

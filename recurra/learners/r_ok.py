@@ -54,7 +54,7 @@ class ROK(PastFacing):
     def advance(self, tick: Tick, state: KroneckerSum, noise: Float[Array, " q"]) -> KroneckerSum:
         cell = unitwise(tick.cell)
         J = cell.jacobian(tick.weights, tick.trace)
-        D = jnp.block([[jnp.diag(d) for d in row] for row in tick.trace.D])
+        D = jnp.concatenate(cell.immediate(tick.trace))
         JB = matvec(state.B.reshape(-1, len(J)), J.T)
         L = jnp.vstack([state.A, jnp.concatenate(tick.trace.ahat)])
         R = jnp.vstack([JB.reshape(state.B.shape), D.T.reshape(-1)])
