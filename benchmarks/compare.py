@@ -59,7 +59,7 @@ def row(name: str, n: int, repeats: int) -> dict:
     from bare import ALGORITHMS
     from timing import FEW_STEPS, bare_runner, library_runner
 
-    one = library_runner(name, n, 1)
+    one, _ = library_runner(name, n, 1)
     one(FEW_STEPS)()
     began = time.process_time()
     one(FEW_STEPS)()
@@ -67,7 +67,7 @@ def row(name: str, n: int, repeats: int) -> dict:
     calls = {"library": (one(steps), steps), "bare": (bare_runner(ALGORITHMS[name], n, 1, steps, 1, 1), steps)}
     if n * MANY <= 32 * MANY:
         each = max(steps // MANY // 128, 1) * 128
-        calls[f"library, {MANY} seeds"] = (library_runner(name, n, MANY)(each), each * MANY)
+        calls[f"library, {MANY} seeds"] = (library_runner(name, n, MANY)[0](each), each * MANY)
     calls |= others(name, n)
     for call, _ in calls.values():
         call()

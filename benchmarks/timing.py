@@ -14,7 +14,7 @@ from bare import ALGORITHMS
 from bare.cells import CELLS as BARE_CELLS
 from bare.loop import BLOCK, Algorithm, advance, start
 from recurra.bench import CELLS, fleet_of, going
-from recurra.training import CHUNK, CHUNK_SECONDS
+from recurra.training import CHUNK_SECONDS
 
 #: What a careful programmer asks of the compiler: at its usual level 3 it unrolls rows of 32 numbers whole and then
 #: does not vectorize them, which doubles the time of the smallest algorithms.
@@ -22,8 +22,8 @@ OPTIONS: dict = {"xla_backend_optimization_level": 2}
 
 #: takes every seed so many steps further and returns the loss of each, (seed, step)
 Runner = Callable[[], np.ndarray]
-#: as `recurra.train` does, a call lasts about this long, and the steps it takes are limited
-SECONDS, MOST_STEPS, FEW_STEPS = CHUNK_SECONDS, CHUNK, 10 * BLOCK
+#: as `recurra.train` does, a call lasts about this long
+SECONDS, FEW_STEPS = CHUNK_SECONDS, 10 * BLOCK
 
 
 class Timing(NamedTuple):
@@ -47,12 +47,12 @@ def measure(name: str, kind: str, n: int, seeds: int, repeats: int, cores: int) 
     """Time one learner; pairs of calls are interleaved, so that a busy machine slows both."""
     # What other processes do meanwhile does not count on one core; on several, only the clock on the wall tells.
     clock = time.process_time if cores == 1 else time.perf_counter
-    begin, library_compile = timed(lambda: library_runner(name, n, seeds, kind), clock)
+    (begin, most_steps), library_compile = timed(lambda: library_runner(name, n, seeds, kind), clock)
     begin(FEW_STEPS)()
     steps = FEW_STEPS
     for _ in range(2):  # a short call is mostly overhead, and says little of the pace of a long one
         pace = timed(begin(steps), clock)[1] / steps
-        steps = max(min(int(SECONDS / pace), MOST_STEPS) // BLOCK, 1) * BLOCK
+        steps = max(min(int(SECONDS / pace), most_steps) // BLOCK, 1) * BLOCK
     library = begin(steps)
     bare, bare_compile = timed(lambda: fastest_bare_runner(ALGORITHMS[name], n, seeds, steps, cores, kind), clock)
     for runner in (library, bare):
@@ -80,12 +80,11 @@ def measure(name: str, kind: str, n: int, seeds: int, repeats: int, cores: int) 
     )
 
 
-def library_runner(name: str, n: int, seeds: int, kind: str = "rnn") -> Callable[[int], Runner]:
-    """The library's compiled loop: for a number of steps, a call that takes them."""
+def library_runner(name: str, n: int, seeds: int, kind: str = "rnn") -> tuple[Callable[[int], Runner], int]:
+    """The library's compiled loop: for a number of steps, a call that takes them; and the most steps of a call."""
     fleet = fleet_of(name, CELLS[kind](n), seeds)
-    assert fleet.capacity == MOST_STEPS, f"the library takes {fleet.capacity} steps a call at most, not {MOST_STEPS}"
     run = going(fleet)
-    return lambda steps: lambda: run(steps)
+    return lambda steps: lambda: run(steps), fleet.capacity
 
 
 def fastest_bare_runner(algorithm: Algorithm, n: int, seeds: int, steps: int, cores: int, kind: str) -> Runner:

@@ -29,7 +29,7 @@ class Translation:
         """A learner's state."""
         variables = range(self.cell.states)
         states: dict[str, Callable[[], Any]] = {
-            "rtrl": lambda: (self.influence(s.M), (self.seen(s.jacobians), self.local(s.traces), self.heard(s.traces))),
+            "rtrl": lambda: (self.influence(s.M), self.waiting(s)),
             "uoro": lambda: (s.A, gates(s.B)),
             "kf-rtrl": lambda: (sources(s.A), s.B),
             "r-kf-rtrl": lambda: (s.A, tuple(sources([B[p] for B in s.B]) for p in variables)),
@@ -59,10 +59,9 @@ class Translation:
         shown = jnp.where(forget > 0, through / jnp.where(forget > 0, forget, 1), 0)
         return Local((*D[1][:3], D[0][3]), forget, shown)
 
-    def seen(self, jacobians) -> Any:
-        """The columns of J for the variable that gates see, by state variable."""
-        n = jacobians.shape[1] // self.cell.states
-        return tuple(jnp.split(jacobians[:, :, :n], self.cell.states, axis=1))
+    def waiting(self, s) -> Any:
+        """The steps since RTRL brought M up to date: J, by state variable, derivatives, and what gates heard."""
+        return tuple(jnp.split(s.columns, self.cell.states, axis=1)), self.local(s.traces), self.heard(s.traces)
 
     def heard(self, traces) -> Any:
         """What gates hear, for each choice of sources."""

@@ -90,6 +90,10 @@ class Cell:
         """J v where its columns are known: for matrices, one product for all gates."""
         return self.split(jnp.concatenate(J) @ v[0])
 
+    def whole(self, J, local):
+        """J as one matrix, from its columns for the variable that gates see."""
+        return jnp.concatenate(J)
+
     def pull(self, W, local, c):
         """c J."""
         return self.pull_gates(W, local, c, self.credit(local, c))
@@ -222,6 +226,10 @@ class LSTM(Cell):
         h, memory = super().push_by(J, local, v)
         kept = times(local.leak, v[1])
         return h + times(local.shown, kept), memory + kept
+
+    def whole(self, J, local):
+        kept = jnp.concatenate([jnp.diag(local.shown * local.leak), jnp.diag(local.leak)])
+        return jnp.concatenate([super().whole(J, local), kept], axis=1)
 
     def driven(self, local, c):
         memory = self.of_memory(local, c)

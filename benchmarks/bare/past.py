@@ -152,11 +152,11 @@ R_KF_RTRL = Algorithm(r_kf_rtrl_start, lambda key, cell, n: signs(key, (BLOCK, l
 def r_ok(s, state, sign):
     A, B = state
     n, S = width(s.W), len(s.a)
-    JB = s.cell.push_by(s.J, s.local, s.cell.split(B.reshape(-1, S * n).T))
+    JB = B.reshape(-1, S * n) @ s.cell.whole(s.J, s.local).T
     D = jnp.concatenate([beside(gates, n) for gates in s.cell.D(s.local)])
     ahat = jnp.concatenate([s.ahat.rec, s.ahat.inp, jnp.ones(1)])
     C_L, Q_L = orthonormal_rows(jnp.vstack([A, ahat]))
-    C_R, Q_R = orthonormal_rows(jnp.vstack([jnp.concatenate(JB).T.reshape(RANK, -1), D.T.reshape(-1)]))
+    C_R, Q_R = orthonormal_rows(jnp.vstack([JB.reshape(RANK, -1), D.T.reshape(-1)]))
     U, sigma, V = svd(times(C_L.T, C_R))
     X = thinned(sigma, jnp.where(U @ C_L[-1] < 0, -sign, sign))
     A, B = times(times(X.T, U), Q_L), times(times(X.T, V), Q_R)

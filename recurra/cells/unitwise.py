@@ -168,16 +168,21 @@ class UnitwiseCell(Cell):
         return JM.at[:, unit, unit].add(eligibility).reshape(M.shape)
 
     def fold_influence(
-        self, weights: Gates, traces: Trace, jacobians: Float[Array, "T S S"], M: Float[Array, "S P"]
+        self, weights: Gates, traces: Trace, columns: Float[Array, "T S n"], M: Float[Array, "S P"]
     ) -> Float[Array, "S P"]:
-        """M after T steps from M before them, with one product for M and one for what the steps deposited."""
-        back = lambda reach, J: (matvec(reach, J), reach)
-        whole, reach = jax.lax.scan(back, jnp.eye(len(M), dtype=self.dtype), jacobians, reverse=True)
+        """M after T steps from M before them, with one product for M and one for what the steps deposited.
+
+        `columns` are those of J for the variable that gates see.
+        """
+        back = lambda reach, step: (self.beside_leaks(step[1], reach, matvec(reach, step[0])), reach)
+        steps = columns, traces.H
+        whole, reach = jax.lax.scan(back, jnp.eye(len(M), dtype=self.dtype), steps, reverse=True)
         rows = jax.vmap(jax.vmap(self.gate_credit, (None, 0)))  # of all steps, of the state after the last one
-        deposited = [
-            matvec(credit.reshape(len(jacobians), -1).T, _side_by_side(listened(gate, traces.ahat, lambda u: u)))
-            for gate, credit in zip(weights, rows(traces, self.split(reach, axis=2)), strict=True)
-        ]
+        credits = rows(traces, self.split(reach, axis=2))
+        heard = [_side_by_side(listened(gate, traces.ahat, lambda u: u)) for gate in weights]
+        if len(set(self.listens)) == 1:  # all gates are one product
+            credits, heard = (jnp.stack(credits, axis=-1),), heard[:1]
+        deposited = [matvec(c.reshape(len(c), -1).T, u) for c, u in zip(credits, heard, strict=True)]
         return matvec(whole, M) + jnp.concatenate(deposited, axis=1).reshape(M.shape)
 
     def unravel(self, weights: Gates, row: Float[Array, " P"]) -> Gates:
@@ -187,13 +192,21 @@ class UnitwiseCell(Cell):
 
     def jacobian(self, weights: Gates, trace: Trace) -> Float[Array, "S S"]:
         """J as one matrix, rows (p, k), columns (q, l)."""
+        one = jnp.eye(self.states * self.n, dtype=self.dtype)
+        return self.beside_leaks(trace.H, one, self.seen_columns(weights, trace))
 
-        def block(p: int, q: int) -> Float[Array, "n n"]:
-            through_z = self._through_gates(weights, trace.D[p]) if q == 0 else []
-            whole = add(mul(trace.H[p][q], jnp.eye(self.n, dtype=self.dtype)), *through_z)
-            return jnp.zeros((self.n, self.n), self.dtype) if whole is None else whole
+    def seen_columns(self, weights: Gates, trace: Trace) -> Float[Array, "S n"]:
+        """The columns of J for the variable that gates see; the others are leaks, and diagonal."""
+        eye = jnp.eye(self.n, dtype=self.dtype)
+        leaks = (mul(H[0], eye) for H in trace.H)
+        through_z = (self._through_gates(weights, D) for D in trace.D)
+        return jnp.concatenate([total(leak, *gates) for leak, gates in zip(leaks, through_z, strict=True)])
 
-        return jnp.block([[block(p, q) for q in range(self.states)] for p in range(self.states)])
+    def beside_leaks(self, H: Blocks, rows: Float[Array, "*k S"], seen: Float[Array, "*k n"]) -> Float[Array, "*k S"]:
+        """Rows times J, where their product with the seen columns is known."""
+        parts = self.split(rows, axis=-1)
+        leak = lambda q: total(*(None if each[q] is None else c * each[q] for c, each in zip(parts, H, strict=True)))
+        return jnp.concatenate([seen, *(leak(q) for q in range(1, self.states))], axis=-1)
 
     def immediate(self, trace: Trace) -> tuple[Float[Array, "n gn"], ...]:
         """D as a matrix for each state variable, the units of all gates side by side."""

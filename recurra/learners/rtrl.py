@@ -23,10 +23,13 @@ from recurra.machine import backend
 
 
 class Deferred(NamedTuple):
-    """M before a span, the span's steps so far, leading axis time, and how many they are."""
+    """M before a span, the span's steps so far, leading axis time, and how many they are.
+
+    Of each J the columns are kept that are not in the trace.
+    """
 
     M: Float[Array, "S P"]
-    jacobians: Float[Array, "span S S"]
+    columns: Float[Array, "span S n"]
     traces: Trace
     waiting: Int[Array, ""]
 
@@ -53,24 +56,24 @@ class RTRL(Deferring):
         M = cell.init_influence(weights)
         if not self.defers(cell):
             return M
-        # A run that starts inside a span finds steps in it that changed nothing.
-        steps = jnp.broadcast_to(jnp.eye(len(M), dtype=cell.dtype), (SPAN, len(M), len(M)))
-        return Deferred(M, steps, cell.no_traces(weights, SPAN), jnp.zeros((), "int32"))
+        # A run that starts inside a span finds steps in it that deposited nothing and left M = 0 as it was.
+        columns = jnp.zeros((SPAN, len(M), unitwise(cell).n), cell.dtype)
+        return Deferred(M, columns, cell.no_traces(weights, SPAN), jnp.zeros((), "int32"))
 
     def defers(self, cell: Cell) -> bool:
         return isinstance(cell, UnitwiseCell) and (backend() == "cpu" if self.lazy is None else self.lazy)
 
     def defer(self, tick: Tick, state: Deferred) -> tuple[Weights, Deferred]:
         slot = tick.t % SPAN
-        J = unitwise(tick.cell).jacobian(tick.weights, tick.trace)
+        step = unitwise(tick.cell).seen_columns(tick.weights, tick.trace), tick.trace
         put = lambda rows, row: rows.at[slot].set(row)
-        jacobians, traces = jax.tree.map(put, (state.jacobians, state.traces), (J, tick.trace))
-        state = Deferred(state.M, jacobians, traces, slot + 1)
+        columns, traces = jax.tree.map(put, (state.columns, state.traces), step)
+        state = Deferred(state.M, columns, traces, slot + 1)
         # The same for all seeds, so not taken from the state, in which each seed has its own.
-        return _back(tick.cell, tick.weights, tick.cbar, state, slot + 1), state
+        return _back(unitwise(tick.cell), tick.weights, tick.cbar, state, slot + 1), state
 
     def fold(self, cell: Cell, weights: Weights, state: Deferred) -> Deferred:
-        M = unitwise(cell).fold_influence(weights, state.traces, state.jacobians, state.M)
+        M = unitwise(cell).fold_influence(weights, state.traces, state.columns, state.M)
         return state._replace(M=M, waiting=jnp.zeros_like(state.waiting))
 
     def advance(self, tick: Tick, state: Float[Array, "S P"], noise: None) -> Float[Array, "S P"]:
@@ -78,20 +81,22 @@ class RTRL(Deferring):
 
     def contract(self, cell: Cell, weights: Weights, c: Credit, state: Float[Array, "S P"] | Deferred) -> Weights:
         if isinstance(state, Deferred):
-            return _back(cell, weights, c, state, state.waiting)
+            return _back(unitwise(cell), weights, c, state, state.waiting)
         rows = zip(c, cell.split(state), strict=True)
         return cell.unravel(weights, total(*(None if u is None else vecmat(u, M) for u, M in rows)))
 
 
-def _back(cell: Cell, weights: Weights, c: Credit, state: Deferred, waiting: Int[Array, ""]) -> Weights:
+def _back(cell: UnitwiseCell, weights: Weights, c: Credit, state: Deferred, waiting: Int[Array, ""]) -> Weights:
     """c M, from M before the span and the credit of each waiting step."""
-    credit = jnp.zeros(state.jacobians.shape[:2], cell.dtype)
+    credit = jnp.zeros((SPAN, len(state.M)), cell.dtype)
 
     def pull(i: Array, running: tuple[Array, Array]) -> tuple[Array, Array]:
         c, credit = running
         slot = waiting - 1 - i
+        H = jax.tree.map(lambda rows: rows[slot], state.traces.H)
         # Written out, this product reads J where it lies; as a dot product it would copy it first.
-        return jnp.sum(c[:, None] * state.jacobians[slot], axis=0), credit.at[slot].set(c)
+        seen = jnp.sum(c[:, None] * state.columns[slot], axis=0)
+        return cell.beside_leaks(H, c, seen), credit.at[slot].set(c)
 
     before, credit = jax.lax.fori_loop(0, waiting, pull, (jnp.concatenate(cell.dense(c)), credit))
     recent = cell.deposit_all(weights, state.traces, cell.split(credit, axis=1))
