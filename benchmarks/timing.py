@@ -13,12 +13,15 @@ import numpy as np
 from bare import ALGORITHMS
 from bare.cells import CELLS as BARE_CELLS
 from bare.loop import BLOCK, Algorithm, advance, start
+from bare.past import KF_RTRL, R_KF_RTRL
 from recurra.bench import CELLS, fleet_of, going
 from recurra.training import CHUNK_SECONDS
 
 #: What a careful programmer asks of the compiler: at its usual level 3 it unrolls rows of 32 numbers whole and then
 #: does not vectorize them, which doubles the time of the smallest algorithms.
 OPTIONS: dict = {"xla_backend_optimization_level": 2}
+#: And to make small products of matrices part of the loop, where it is made of them.
+PRODUCTS_IN_LOOP = {"xla_cpu_multi_thread_eigen": False, "xla_cpu_experimental_ynn_fusion_type": ""}
 
 #: takes every seed so many steps further and returns the loss of each, (seed, step)
 Runner = Callable[[], np.ndarray]
@@ -88,9 +91,12 @@ def library_runner(name: str, n: int, seeds: int, kind: str = "rnn") -> tuple[Ca
 
 
 def fastest_bare_runner(algorithm: Algorithm, n: int, seeds: int, steps: int, cores: int, kind: str) -> Runner:
-    """A bare loop with the seeds of a core vmapped, or one after the other, whichever is faster here."""
+    """A bare loop with the seeds of a core vmapped, or one after the other, and compiled as it is fastest here."""
     share = -(-seeds // cores)
-    runners = [bare_runner(algorithm, n, seeds, steps, cores, size, kind) for size in {1, share}]
+    ways = [OPTIONS, OPTIONS | PRODUCTS_IN_LOOP] if algorithm in (KF_RTRL, R_KF_RTRL) and n <= 32 else [OPTIONS]
+    runners = [
+        bare_runner(algorithm, n, seeds, steps, cores, size, kind, options) for size in {1, share} for options in ways
+    ]
     if len(runners) == 1:
         return runners[0]
     for runner in runners:
@@ -99,7 +105,7 @@ def fastest_bare_runner(algorithm: Algorithm, n: int, seeds: int, steps: int, co
 
 
 def bare_runner(
-    algorithm: Algorithm, n: int, seeds: int, steps: int, cores: int, size: int, kind: str = "rnn"
+    algorithm: Algorithm, n: int, seeds: int, steps: int, cores: int, size: int, kind: str, options: dict
 ) -> Runner:
     """A bare loop: groups of seeds, vmapped inside, on a thread for each core."""
     blocks, groups = steps // BLOCK, np.array_split(np.arange(seeds), -(-seeds // size))
@@ -119,7 +125,7 @@ def bare_runner(
     fold = lambda group: jax.vmap(jax.random.fold_in, in_axes=(None, 0))(root, group)
     keys = [fold(group) if size > 1 else jax.random.fold_in(root, group[0]) for group in groups]
     running = [begin(key) for key in keys]
-    compiled = go.lower(alpha, running[0], keys[0], 0).compile(OPTIONS)
+    compiled = go.lower(alpha, running[0], keys[0], 0).compile(options)
     pool, number = ThreadPoolExecutor(cores), 0
 
     def run() -> np.ndarray:

@@ -7,9 +7,7 @@ accelerator all seeds are one group.
 """
 
 import contextlib
-import functools
 import itertools
-import os
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -20,6 +18,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Int, Key, PRNGKeyArray, PyTree
 
+from recurra.compiling import compiled, has_small_products
 from recurra.loop import APPLIED, Carry, Keys, Loop
 from recurra.machine import core, cores
 from recurra.network import NetworkWeights
@@ -53,9 +52,9 @@ class Fleet:
         with self._there():
             self._loop = jax.tree.map(lambda leaf: jnp.asarray(leaf) if eqx.is_array(leaf) else leaf, loop)
             fold = jax.vmap(jax.random.fold_in, in_axes=(None, 0))
-            init = _compiled_init(self._device.platform)
+            init = compiled(_init, self._device.platform, 0)  # it runs once, and may take longer to compile than to run
             self._groups = [init(self._loop, fold(key, np.array(group))) for group in groups]
-            self.capacity = self._affordable(chunk)
+            self.capacity, self._take = self._program(chunk)
         self._strides = not on_cores and self.capacity >= STRIDE
         # A call that takes no step compiles, once, before the threads that share the program start.
         self._call(self._groups[0], 0, 0, self._strides)
@@ -110,48 +109,25 @@ class Fleet:
         with self._there():
             # Bounds go in as arrays, so that no number of steps compiles anew.
             bounds = jnp.asarray(start, "int32"), jnp.asarray(stop, "int32")
-            take = _compiled_advance(self._device.platform)
-            return jax.block_until_ready(take(self._loop, *group, *bounds, self.capacity, strides))
+            return jax.block_until_ready(self._take(self._loop, *group, *bounds, self.capacity, strides))
 
     def _over_seeds(self, groups: Sequence[PyTree[Array]]) -> PyTree[np.ndarray]:
         if len(groups) == 1:  # what is recorded may be large, and is not copied
             return jax.tree.map(lambda part: np.asarray(part)[: self._count], groups[0])
         return jax.tree.map(lambda *parts: np.concatenate(parts)[: self._count], *groups)
 
-    def _affordable(self, chunk: int) -> int:
-        """Steps a call that keep its output within bounds."""
+    def _program(self, chunk: int) -> tuple[int, Callable[..., tuple[Carry, PyTree[Array]]]]:
+        """The steps of a call that keep its output within bounds, and `_advance` compiled as it runs fastest."""
         zero = jnp.zeros((), "int32")
-        _, one_step = eqx.filter_eval_shape(
-            eqx.filter_jit(_advance), self._loop, *self._groups[0], zero, zero, 1, False
-        )
+        trace: Any = eqx.filter_make_jaxpr(_advance)
+        traced, (_, one_step), _ = trace(self._loop, *self._groups[0], zero, zero, 1, False)
         size = sum(leaf.size * leaf.dtype.itemsize for leaf in jax.tree.leaves(one_step))
-        return max(1, min(chunk, OUTPUT_BYTES // (size * len(self._groups))))
-
-
-@functools.cache
-def _compiled_init(platform: str) -> Callable[..., tuple[Carry, Keys]]:
-    """What runs once is compiled quickly: at its usual level the compiler takes longer for it than for the step."""
-    return eqx.filter_jit(_init, compiler_options=_level(0, platform))  # pyright: ignore[reportCallIssue]: passed on to jax.jit
+        take = compiled(_advance, self._device.platform, 2, has_small_products(traced.jaxpr))
+        return max(1, min(chunk, OUTPUT_BYTES // (size * len(self._groups)))), take
 
 
 def _init(loop: Loop, keys: Key[Array, " seeds"]) -> tuple[Carry, Keys]:
     return _over_group(loop.init, keys)
-
-
-@functools.cache
-def _compiled_advance(platform: str) -> Callable[..., tuple[Carry, PyTree[Array]]]:
-    """`_advance` compiled as it runs fastest.
-
-    At its usual level 3 the compiler for CPUs unrolls rows of some 32 numbers whole and then does not vectorize them;
-    at level 2 they stay loops, and are vectorized.
-    """
-    return eqx.filter_jit(_advance, compiler_options=_level(2, platform))  # pyright: ignore[reportCallIssue]: passed on to jax.jit
-
-
-def _level(level: int, platform: str) -> dict[str, int] | None:
-    """How hard the compiler for CPUs tries; what a user has set stays."""
-    chosen = "xla_backend_optimization_level" in os.environ.get("XLA_FLAGS", "")
-    return {"xla_backend_optimization_level": level} if platform == "cpu" and not chosen else None
 
 
 def _advance(

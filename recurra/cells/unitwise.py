@@ -112,9 +112,8 @@ class UnitwiseCell(Cell):
         return new, Trace(H, D, ahat)
 
     def push(self, weights: Gates, trace: Trace, v: Tangent) -> Tangent:
-        if v[0].ndim == 2:  # one product of matrices for all gates and variables
-            J = jnp.concatenate([total(*self._through_gates(weights, D)) for D in trace.D])
-            through_z = self.split(matvec(J, v[0]))
+        if v[0].ndim == 2:  # fewer products of matrices than gates
+            through_z = [matvec(total(*self._through_gates(weights, D)), v[0]) for D in trace.D]
         else:
             zdot = [None if gate.rec is None else matvec(gate.rec, v[0]) for gate in weights]
             through_z = [total(*map(mul, D, zdot)) for D in trace.D]

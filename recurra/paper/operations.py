@@ -4,12 +4,14 @@ The compiled program's own analysis counts the body of a loop once, however ofte
 it can tell that it is not taken; both hide what backpropagation through time costs.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import jax
 import numpy as np
-from jax.extend.core import ClosedJaxpr, Jaxpr
+from jax.extend.core import Jaxpr
+
+from recurra.compiling import inside
 
 #: operations of a decomposition of a p × q matrix, p ≥ q, in multiples of p q²
 DECOMPOSITIONS = {"qr": 4, "geqrf": 2, "householder_product": 2, "svd": 10}
@@ -25,7 +27,7 @@ def _count(jaxpr: Jaxpr, branch: Callable[[list[float]], float]) -> float:
 
 
 def _count_one(equation: Any, branch: Callable[[list[float]], float]) -> float:
-    name, inner = equation.primitive.name, [_count(jaxpr, branch) for jaxpr in _inside(equation.params)]
+    name, inner = equation.primitive.name, [_count(jaxpr, branch) for jaxpr in inside(equation)]
     if name == "dot_general":
         (contracted, _), _ = equation.params["dimension_numbers"]
         length = np.prod([equation.invars[0].aval.shape[i] for i in contracted])
@@ -40,12 +42,3 @@ def _count_one(equation: Any, branch: Callable[[list[float]], float]) -> float:
     if inner:
         return float(sum(inner))
     return float(sum(v.aval.size for v in equation.outvars if np.issubdtype(v.aval.dtype, np.floating)))
-
-
-def _inside(params: dict[str, Any]) -> Iterator[Jaxpr]:
-    for value in params.values():
-        for each in value if isinstance(value, tuple | list) else (value,):
-            if isinstance(each, ClosedJaxpr):
-                yield each.jaxpr
-            elif isinstance(each, Jaxpr):
-                yield each
