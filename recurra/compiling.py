@@ -7,6 +7,7 @@ ones would be several times slower there.
 """
 
 import functools
+import math
 import os
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -29,11 +30,21 @@ def compiled(f: Callable, platform: str, level: int, products_in_loop: bool = Fa
     return eqx.filter_jit(f, **passed_on)
 
 
-def has_small_products(program: Jaxpr) -> bool:
-    """Whether every product of two matrices in a traced program is small."""
-    products = (each for each in program.eqns if each.primitive.name == "dot_general")
-    within = (part for each in program.eqns for part in inside(each))
-    return all(map(_is_small, products)) and all(map(has_small_products, within))
+def multiplies_small(program: Jaxpr) -> bool:
+    """Whether a traced program multiplies matrices, not only in a branch now and then, and all of them are small."""
+    products = list(_products(program, rare=False))
+    return all(is_small for is_small, _ in products) and not all(rare for _, rare in products)
+
+
+def _products(program: Jaxpr, rare: bool) -> Iterator[tuple[bool, bool]]:
+    """Of every product of two matrices, whether it is small, and whether it is in a branch."""
+    for equation in program.eqns:
+        if equation.primitive.name == "dot_general":
+            m, k, n = _size(equation)
+            if min(m, n) > 1:
+                yield m <= SMALL_M and k <= SMALL_K and n <= SMALL_N, rare
+        for part in inside(equation):
+            yield from _products(part, rare or equation.primitive.name == "cond")
 
 
 def inside(equation: Any) -> Iterator[Jaxpr]:
@@ -46,10 +57,10 @@ def inside(equation: Any) -> Iterator[Jaxpr]:
                 yield each
 
 
-def _is_small(product: Any) -> bool:
+def _size(product: Any) -> tuple[int, int, int]:
+    """m, k and n of a product of an m × k and a k × n matrix, or of a batch of them."""
     (contracted, _), (batch, _) = product.params["dimension_numbers"]
-    shapes = [variable.aval.shape for variable in (*product.invars, *product.outvars)]
-    size = lambda shape, axes: functools.reduce(lambda total, axis: total * shape[axis], axes, 1)
-    k, times = size(shapes[0], contracted), size(shapes[0], batch)
-    m, n = (size(shape, range(len(shape))) // (k * times) for shape in shapes[:2])
-    return min(m, n) == 1 or (m <= SMALL_M and k <= SMALL_K and n <= SMALL_N)
+    left, right = (variable.aval.shape for variable in product.invars)
+    k = math.prod(left[axis] for axis in contracted)
+    each = k * math.prod(left[axis] for axis in batch)
+    return math.prod(left) // each, k, math.prod(right) // each

@@ -18,7 +18,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Int, Key, PRNGKeyArray, PyTree
 
-from recurra.compiling import compiled, has_small_products
+from recurra.compiling import compiled, multiplies_small
 from recurra.loop import APPLIED, Carry, Keys, Loop
 from recurra.machine import core, cores
 from recurra.network import NetworkWeights
@@ -122,7 +122,7 @@ class Fleet:
         trace: Any = eqx.filter_make_jaxpr(_advance)
         traced, (_, one_step), _ = trace(self._loop, *self._groups[0], zero, zero, 1, False)
         size = sum(leaf.size * leaf.dtype.itemsize for leaf in jax.tree.leaves(one_step))
-        take = compiled(_advance, self._device.platform, 2, has_small_products(traced.jaxpr))
+        take = compiled(_advance, self._device.platform, 2, multiplies_small(traced.jaxpr))
         return max(1, min(chunk, OUTPUT_BYTES // (size * len(self._groups)))), take
 
 

@@ -87,8 +87,8 @@ class Cell:
         return self.drive(local, rec, (jnp.eye(len(rec[0])), *(None,) * (self.states - 1)))
 
     def push_by(self, J, local, v):
-        """J v where its columns are known: for matrices, one product for all gates."""
-        return self.split(jnp.concatenate(J) @ v[0])
+        """J v where its columns are known: for matrices, one product for all gates, small enough for the loop."""
+        return tuple(columns @ v[0] for columns in J)
 
     def whole(self, J, local):
         """J as one matrix, from its columns for the variable that gates see."""
