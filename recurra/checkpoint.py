@@ -66,7 +66,10 @@ class Checkpoint:
             )
         done = int(arrays.pop("done"))
         leaves = sum(name.startswith("leaf") for name in arrays)
-        fleet.restore([arrays.pop(f"leaf{i}") for i in range(leaves)])
+        state = [arrays.pop(f"leaf{i}") for i in range(leaves)]
+        if [leaf.shape for leaf in state] != [leaf.shape for leaf in fleet.snapshot()]:
+            raise CheckpointError(f"The checkpoint {self._path} is of another version: delete it to start over.")
+        fleet.restore(state)
         tally.restore(arrays)
         return done
 

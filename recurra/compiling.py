@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import equinox as eqx
+import jax
 from jax.extend.core import ClosedJaxpr, Jaxpr
 
 #: The largest product of an m × k and a k × n matrix that the compiler can make part of a loop well.
@@ -23,11 +24,23 @@ _INTO_THE_LOOP = {"xla_cpu_multi_thread_eigen": False, "xla_cpu_experimental_ynn
 @functools.cache
 def compiled(f: Callable, platform: str, level: int, products_in_loop: bool = False) -> Callable:
     """f, compiled when it is called; arguments that are not arrays are static. What a user has set stays."""
-    chosen = "xla_backend_optimization_level" in os.environ.get("XLA_FLAGS", "")
-    options: dict[str, Any] = {} if chosen else {"xla_backend_optimization_level": level}
-    options |= _INTO_THE_LOOP if products_in_loop else {}
+    wanted = {"xla_backend_optimization_level": level} | (_INTO_THE_LOOP if products_in_loop else {})
+    options = {name: value for name, value in wanted.items() if name not in os.environ.get("XLA_FLAGS", "")}
     passed_on: Any = {"compiler_options": options} if platform == "cpu" and options else {}  # to jax.jit
     return eqx.filter_jit(f, **passed_on)
+
+
+def traced(f: Callable, *arguments: Any) -> tuple[Jaxpr, Any]:
+    """The program of f at these arguments, and the shapes it returns; the same is not traced again."""
+    arrays, others = eqx.partition(arguments, eqx.is_array)
+    leaves, structure = jax.tree.flatten(others)
+    found = _applied.trace(f, arrays, tuple(leaves), structure)
+    return found.jaxpr.jaxpr, found.out_info
+
+
+@functools.partial(jax.jit, static_argnums=(0, 2, 3))
+def _applied(f: Callable, arrays: Any, leaves: tuple, structure: Any) -> Any:
+    return f(*eqx.combine(arrays, jax.tree.unflatten(structure, leaves)))
 
 
 def multiplies_small(program: Jaxpr) -> bool:
@@ -62,5 +75,5 @@ def _size(product: Any) -> tuple[int, int, int]:
     (contracted, _), (batch, _) = product.params["dimension_numbers"]
     left, right = (variable.aval.shape for variable in product.invars)
     k = math.prod(left[axis] for axis in contracted)
-    each = k * math.prod(left[axis] for axis in batch)
+    each = max(k * math.prod(left[axis] for axis in batch), 1)
     return math.prod(left) // each, k, math.prod(right) // each

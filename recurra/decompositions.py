@@ -42,14 +42,16 @@ def svd(matrix: Float[Array, "q q"]) -> tuple[Float[Array, "q q"], Float[Array, 
     players = max(4, q + q % 2)
     seats = lambda rows: jnp.pad(rows, ((0, players - q), (0, 0))).reshape(2, players // 2, q)  # zeros are never turned
     rounds = (2 + (q - 1).bit_length()) * (players - 1)
-    start = seats(matrix.T), seats(jnp.eye(q, dtype=matrix.dtype))
+    largest = jnp.max(jnp.abs(matrix))
+    scale = jnp.where(largest > 0, largest, 1)  # fourth powers of its entries occur
+    start = seats(matrix.T / scale), seats(jnp.eye(q, dtype=matrix.dtype))
     turned = jax.lax.fori_loop(0, rounds, lambda _, tables: _round(*tables), tuple(map(tuple, start)))
-    columns, V = (jnp.concatenate(table)[:q] for table in turned)  # everyone is back in the first seat
+    columns, V = (jnp.concatenate(table)[:q] for table in turned)  # everyone is back where they began
     square = jnp.sum(columns * columns, axis=1)
     order = _falling(square)
     sigma = jnp.sqrt(matvec(order, square))
     inverse = jnp.where(sigma > 0, 1 / jnp.where(sigma > 0, sigma, 1), 0)
-    return inverse[:, None] * matvec(order, columns), sigma, matvec(order, V)
+    return inverse[:, None] * matvec(order, columns), scale * sigma, matvec(order, V)
 
 
 Table = tuple[Float[Array, "pairs q"], Float[Array, "pairs q"]]

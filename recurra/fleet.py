@@ -18,7 +18,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Int, Key, PRNGKeyArray, PyTree
 
-from recurra.compiling import compiled, multiplies_small
+from recurra.compiling import compiled, multiplies_small, traced
 from recurra.loop import APPLIED, Carry, Keys, Loop
 from recurra.machine import core, cores
 from recurra.network import NetworkWeights
@@ -119,10 +119,9 @@ class Fleet:
     def _program(self, chunk: int) -> tuple[int, Callable[..., tuple[Carry, PyTree[Array]]]]:
         """The steps of a call that keep its output within bounds, and `_advance` compiled as it runs fastest."""
         zero = jnp.zeros((), "int32")
-        trace: Any = eqx.filter_make_jaxpr(_advance)
-        traced, (_, one_step), _ = trace(self._loop, *self._groups[0], zero, zero, 1, False)
+        program, (_, one_step) = traced(_advance, self._loop, *self._groups[0], zero, zero, 1, False)
         size = sum(leaf.size * leaf.dtype.itemsize for leaf in jax.tree.leaves(one_step))
-        take = compiled(_advance, self._device.platform, 2, multiplies_small(traced.jaxpr))
+        take = compiled(_advance, self._device.platform, 2, multiplies_small(program))
         return max(1, min(chunk, OUTPUT_BYTES // (size * len(self._groups)))), take
 
 

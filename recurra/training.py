@@ -86,23 +86,25 @@ def train(
             if done > steps:
                 raise CheckpointError(f"The checkpoint {checkpoint} is at step {done} already, and `steps` is {steps}.")
             report(done)
-            try:
-                while done < steps and not stop.is_set():
-                    until = min(_whole_strides(done, done + length), steps)
-                    started = time.perf_counter()
-                    loss, recorded = fleet.advance(done, until)
-                    losses.append(loss)
-                    records.append(recorded)
-                    pace = CHUNK_SECONDS / max(time.perf_counter() - started, 1e-3)
-                    length = max(1, min(fleet.capacity, int((until - done) * min(pace, 8))))
-                    done = until
-                    kept.keep(fleet, losses, done)
+            while done < steps and not stop.is_set():
+                until = min(_whole_strides(done, done + length), steps)
+                started = time.perf_counter()
+                loss, recorded = fleet.advance(done, until)
+                losses.append(loss)
+                records.append(recorded)
+                pace = CHUNK_SECONDS / max(time.perf_counter() - started, 1e-3)
+                length = max(1, min(fleet.capacity, int((until - done) * min(pace, 8))))
+                done = until
+                kept.keep(fleet, losses, done)
+                try:
                     report(done)
-            finally:  # stopped, or ended by an exception, of `progress` for instance
-                if done == steps:
-                    kept.clear()
-                elif done:
+                except BaseException:  # whoever is told may end the run
                     kept.keep(fleet, losses, done, now=True)
+                    raise
+            if done == steps:
+                kept.clear()
+            elif done:
+                kept.keep(fleet, losses, done, now=True)
     return Result(
         seeds=which,
         steps=done,

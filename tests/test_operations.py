@@ -6,7 +6,7 @@ import jax.numpy as jnp
 from recurra.paper.operations import operations
 
 
-def test_products_loops_branches_and_decompositions():
+def test_products_loops_and_branches():
     A, x = jnp.ones((4, 6)), jnp.ones(6)
     assert operations(lambda A, x: A @ x, A, x) == 2 * 4 * 6
     assert operations(lambda x: 2 * x + 1, x) == 12
@@ -16,4 +16,3 @@ def test_products_loops_branches_and_decompositions():
     assert operations(branches, jnp.array(0), x) == 12
     assert operations(branches, jnp.array(0), x, branch=min) == 0
     assert operations(jax.jit(lambda x: x * x), x) == 6
-    assert operations(lambda A: jnp.linalg.qr(A.T), A) >= 4 * 6 * 4**2

@@ -5,6 +5,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 
 import equinox as eqx
 import jax
@@ -458,19 +459,20 @@ def test_an_interrupted_run_goes_on_from_its_checkpoint_with_the_same_bits(tmp_p
     assert np.array_equal(whole.loss[:, :both], later.loss[:, :both])
 
 
-def test_an_exception_from_progress_loses_nothing(tmp_path):
+@pytest.mark.parametrize("after", [500, 2999])
+def test_an_exception_from_progress_loses_nothing(tmp_path, after):
     settings = dict(steps=3000, seeds=2, window=100)
     whole = train(rc.UORO(), **settings)
 
     def give_up(done):
-        if done > 500:
+        if done > after:
             raise RuntimeError("enough")
 
     with pytest.raises(RuntimeError, match="enough"):
         train(rc.UORO(), **settings, checkpoint=tmp_path / "run", progress=give_up)
     seen = []
     later = train(rc.UORO(), **settings, checkpoint=tmp_path / "run", progress=seen.append)
-    assert seen[0] > 500
+    assert seen[0] > after
     np.testing.assert_array_equal(later.loss, whole.loss)
 
 
@@ -532,3 +534,14 @@ def test_a_default_device_stays():
     device = jax.devices()[0]
     with jax.default_device(device):
         assert fleet._device(carried=1, seeds=1, learners=1) is device
+
+
+def test_runs_in_two_threads_do_not_wait_for_each_other():
+    """Each draws the initial weights of many seeds at once, for which batches of decompositions would share a pool."""
+    run = lambda: [train(rc.RFLO(), steps=10, seeds=20, key=key) for key in range(5)]
+    threads = [threading.Thread(target=run, daemon=True) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(120)
+    assert not any(thread.is_alive() for thread in threads)

@@ -9,6 +9,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, PRNGKeyArray
 
 from recurra.algebra import decomposable
+from recurra.machine import backend
 
 #: draws a square matrix from (key, n, dtype)
 MatrixInit = Callable[[PRNGKeyArray, int, Any], Float[Array, "n n"]]
@@ -16,7 +17,10 @@ MatrixInit = Callable[[PRNGKeyArray, int, Any], Float[Array, "n n"]]
 
 def orthogonal(key: PRNGKeyArray, n: int, dtype: jnp.dtype) -> Float[Array, "n n"]:
     """Uniform over orthogonal matrices: every eigenvalue on the unit circle."""
-    return jax.random.orthogonal(key, n, dtype=decomposable(dtype)).astype(dtype)
+    draw = lambda key: jax.random.orthogonal(key, n, dtype=decomposable(dtype)).astype(dtype)
+    # On CPUs a batch of decompositions waits for threads of the pool it runs in, and two batches at a time can wait for
+    # each other for ever. Single ones never wait.
+    return (jax.custom_batching.sequential_vmap(draw) if backend() == "cpu" else draw)(key)
 
 
 def gaussian(key: PRNGKeyArray, n: int, dtype: jnp.dtype) -> Float[Array, "n n"]:

@@ -113,21 +113,24 @@ class UnitwiseCell(Cell):
 
     def push(self, weights: Gates, trace: Trace, v: Tangent) -> Tangent:
         if v[0].ndim == 2:  # fewer products of matrices than gates
-            through_z = [matvec(total(*self._through_gates(weights, D)), v[0]) for D in trace.D]
+            columns = [add(*self._through_gates(weights, D)) for D in trace.D]
+            through_z = [None if J is None else matvec(J, v[0]) for J in columns]
         else:
             zdot = [None if gate.rec is None else matvec(gate.rec, v[0]) for gate in weights]
-            through_z = [total(*map(mul, D, zdot)) for D in trace.D]
-        return tuple(total(*map(mul, H, v), z) for H, z in zip(trace.H, through_z, strict=True))
+            through_z = [add(*map(mul, D, zdot)) for D in trace.D]
+        each = (add(*map(mul, H, v), z) for H, z in zip(trace.H, through_z, strict=True))
+        return tuple(map(_or_zero, each, v))
 
     def pull(self, weights: Gates, trace: Trace, c: Credit) -> State:
         through_z = [
             None if gate.rec is None else vecmat(credit, gate.rec)
             for gate, credit in zip(weights, self.gate_credit(trace, c), strict=True)
         ]
-        return tuple(
-            total(*(mul(u, H[q]) for u, H in zip(c, trace.H, strict=True)), *(through_z if q == 0 else ()))
+        each = (
+            add(*(mul(u, H[q]) for u, H in zip(c, trace.H, strict=True)), *(through_z if q == 0 else ()))
             for q in range(self.states)
         )
+        return tuple(map(_or_zero, each, self.init_state()))
 
     def deposit(self, weights: Gates, trace: Trace, c: Credit) -> Gates:
         return tuple(
@@ -152,7 +155,7 @@ class UnitwiseCell(Cell):
     def gate_credit(self, trace: Trace, c: Credit) -> State:
         """Credit of the pre-activations, Σ_p c[p] D[p][g] for each gate g."""
         each = (add(*(mul(u, D[g]) for u, D in zip(c, trace.D, strict=True))) for g in range(len(self.listens)))
-        return tuple(jnp.zeros(self.n, self.dtype) if u is None else u for u in each)
+        return tuple(_or_zero(u, jnp.zeros(self.n, self.dtype)) for u in each)
 
     # RTRL's tensor as one matrix: rows (p, k); columns (i, (g, source, j)), the sources of all gates side by side.
 
@@ -199,13 +202,13 @@ class UnitwiseCell(Cell):
         eye = jnp.eye(self.n, dtype=self.dtype)
         leaks = (mul(H[0], eye) for H in trace.H)
         through_z = (self._through_gates(weights, D) for D in trace.D)
-        return jnp.concatenate([total(leak, *gates) for leak, gates in zip(leaks, through_z, strict=True)])
+        return jnp.concatenate([_or_zero(add(leak, *gates), eye) for leak, gates in zip(leaks, through_z, strict=True)])
 
     def beside_leaks(self, H: Blocks, rows: Float[Array, "*k S"], seen: Float[Array, "*k n"]) -> Float[Array, "*k S"]:
         """Rows times J, where their product with the seen columns is known."""
         parts = self.split(rows, axis=-1)
-        leak = lambda q: total(*(None if each[q] is None else c * each[q] for c, each in zip(parts, H, strict=True)))
-        return jnp.concatenate([seen, *(leak(q) for q in range(1, self.states))], axis=-1)
+        leak = lambda q: add(*(None if each[q] is None else c * each[q] for c, each in zip(parts, H, strict=True)))
+        return jnp.concatenate([seen, *(_or_zero(leak(q), parts[q]) for q in range(1, self.states))], axis=-1)
 
     def immediate(self, trace: Trace) -> tuple[Float[Array, "n gn"], ...]:
         """D as a matrix for each state variable, the units of all gates side by side."""
@@ -240,6 +243,10 @@ def _sees(f: Callable[[State], State], at: State) -> list[set[int]]:
         together = set().union(*map(seen, equation.invars))
         sources |= dict.fromkeys(equation.outvars, together)
     return [seen(var) for var in program.outvars]
+
+
+def _or_zero(term: Array | None, like: Array) -> Array:
+    return jnp.zeros_like(like) if term is None else term
 
 
 def _side_by_side(blocks: PyTree[Array]) -> Float[Array, "n m"]:

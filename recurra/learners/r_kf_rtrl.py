@@ -66,7 +66,8 @@ class RKFRTRL(PastFacing):
         def projected(source: int) -> tuple[Array, ...]:
             # Only the gates that listen to this source have an immediate influence through it.
             heard = [g for g, gate in enumerate(tick.weights) if gate[source] is not None]
-            return tuple(total(*(mul(nu[g], row[g]) for g in heard)) for row in D)
+            each = (add(*(mul(nu[g], row[g]) for g in heard)) for row in D)
+            return tuple(jnp.zeros_like(nu[0]) if v is None else v for v in each)
 
         by_source = [(projected(source), u) for source, u in enumerate(ahat)]
         length = jnp.sqrt(total(*(inner(rows, rows) * inner(u, u) for rows, u in by_source)))  # ‖v uᵀ‖ = ‖v‖ ‖u‖

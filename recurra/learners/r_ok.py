@@ -75,8 +75,8 @@ def reduced(
     C_L, Q_L = orthonormal_rows(L)
     C_R, Q_R = orthonormal_rows(R)
     U, sigma, V = svd(matvec(C_L.T, C_R))
-    # Singular vectors are known up to a sign: that with which ahat, the last of L, is along U. So no choice of the
-    # decomposition enters, and every machine draws the same.
+    # Singular vectors are known up to a sign: that with which ahat, the last of L, is along U, so that no choice of
+    # the decomposition enters.
     X = _thinned(sigma, jnp.where(matvec(U, C_L[-1]) < 0, -sign, sign))
     return matvec(matvec(X.T, U), Q_L), matvec(matvec(X.T, V), Q_R)
 

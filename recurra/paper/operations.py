@@ -13,9 +13,6 @@ from jax.extend.core import Jaxpr
 
 from recurra.compiling import inside
 
-#: operations of a decomposition of a p × q matrix, p ≥ q, in multiples of p q²
-DECOMPOSITIONS = {"qr": 4, "geqrf": 2, "householder_product": 2, "svd": 10}
-
 
 def operations(f: Callable[..., Any], *arguments: Any, branch: Callable[[list[float]], float] = max) -> float:
     """Of f at these arguments, which may be shapes; `branch` chooses among the counts of a conditional's branches."""
@@ -32,9 +29,6 @@ def _count_one(equation: Any, branch: Callable[[list[float]], float]) -> float:
         (contracted, _), _ = equation.params["dimension_numbers"]
         length = np.prod([equation.invars[0].aval.shape[i] for i in contracted])
         return float(2 * equation.outvars[0].aval.size * length)
-    if name in DECOMPOSITIONS:
-        p, q = sorted(equation.invars[0].aval.shape[-2:], reverse=True)
-        return float(DECOMPOSITIONS[name] * p * q**2)
     if name == "scan":
         return float(equation.params["length"] * sum(inner))
     if name == "cond":

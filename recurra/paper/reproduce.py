@@ -1,6 +1,7 @@
 """Run what the asked-for figures need, keep it, and go on where an earlier call stopped."""
 
 import dataclasses
+import sys
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -51,15 +52,17 @@ def reproduce(store: Store, profile: Profile, needed: Sequence[str] | None, repo
     for experiment in waiting:
         if experiment.alone:
             run(experiment)
-    with ThreadPoolExecutor(min(AT_ONCE, cores())) as pool:
+    pool = ThreadPoolExecutor(min(AT_ONCE, cores()))
+    try:
         running = [pool.submit(run, experiment) for experiment in waiting if not experiment.alone]
-        try:
-            for each in as_completed(running):
-                each.result()
-        except BaseException:  # an error, or Ctrl-C: what runs keeps its checkpoint and ends, the rest never starts
-            stop.set()
-            pool.shutdown(cancel_futures=True)
-            raise
+        for each in as_completed(running):
+            each.result()
+    except BaseException as error:  # what runs keeps its checkpoint and ends, the rest never starts
+        stop.set()
+        if isinstance(error, KeyboardInterrupt):
+            print("\nStopping once what runs is kept; Ctrl-C again leaves at once.", file=sys.stderr, flush=True)
+        pool.shutdown(cancel_futures=True)
+        raise
     return {e.name: kept[e.name] for e in wanted}
 
 

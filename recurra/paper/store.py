@@ -2,10 +2,10 @@
 
     DIR/recurra.json        marks the folder as ours
     DIR/runs/KEY.npz        arrays of a finished experiment, with its settings inside
-    DIR/runs/KEY.part       a checkpoint of the one that was running
+    DIR/runs/KEY.part       a checkpoint of one that was running
 
-A file is written whole or not at all, so that a kill at any point loses at most the experiment in progress back to its
-last checkpoint.
+A file is written whole or not at all, so that a kill at any point loses at most the experiments in progress back to
+their last checkpoints.
 """
 
 import hashlib

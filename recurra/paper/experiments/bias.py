@@ -67,10 +67,10 @@ class Bias(Experiment):
         losses, records = _replicated(numbers_as_arrays(loop), replicas, self.steps)
         del losses
         leaves = jax.tree.leaves(records["gradient"])
-        flat = np.concatenate([np.asarray(leaf).reshape(*leaf.shape[:2], -1) for leaf in leaves], axis=-1)
         # The later half, spread out: the start, where M is still empty, says little.
         sampled = np.unique(np.linspace(self.steps // 2, self.steps - 1, SAMPLES).astype(int))
-        return flat[:, sampled].astype(np.float64)
+        rows = [np.asarray(leaf)[:, sampled].reshape(replicas, len(sampled), -1) for leaf in leaves]
+        return np.concatenate(rows, axis=-1, dtype=np.float64)
 
 
 @eqx.filter_jit

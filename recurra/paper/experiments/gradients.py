@@ -32,7 +32,7 @@ GROWTH = 4
 class Gradients(Experiment):
     """Gradients leave the compiled loop in full and are reduced here, a chunk at a time."""
 
-    version: ClassVar[int] = 2
+    version: ClassVar[int] = 3
 
     task: str
     seeds: int

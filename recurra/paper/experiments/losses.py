@@ -22,7 +22,7 @@ FAMILIES = {
     "diagonal": cells.diagonal,
 }
 #: microseconds a step a seed, roughly, for the estimate of time left
-_MICROSECONDS = {"rtrl": 11, "r-ok": 35.0, "kf-rtrl": 3.5, "r-kf-rtrl": 4.5}
+_MICROSECONDS = {"rtrl": 11.0, "r-ok": 10.0, "kf-rtrl": 1.3, "r-kf-rtrl": 1.8}
 #: compiling a learner takes a few seconds
 COMPILE_SECONDS = 4.0
 

@@ -1,0 +1,56 @@
+"""A cell of a user's own, with a variable that no gate drives and one that no unit reads: every learner takes it."""
+
+from typing import ClassVar
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import recurra as rc
+from driving import distance, drive, flat, problem
+from recurra.cells import UnitwiseCell
+from recurra.cells.initial import MatrixInit, orthogonal
+
+
+class Adapting(UnitwiseCell):
+    """A unit that tires: the second variable follows the first and holds it back; the third only looks on."""
+
+    n_in: int
+    n: int
+    w_rec: MatrixInit = eqx.field(static=True, default=orthogonal)
+    dtype: jnp.dtype = eqx.field(static=True, default=jnp.dtype("float64"))
+
+    states: ClassVar[int] = 3
+    listens: ClassVar = ((True, True, True),)
+    plain_leak: ClassVar[bool] = False
+    first_bias: ClassVar = (0.0,)
+
+    def unit(self, a, z):
+        now, tired, _ = a
+        return jnp.tanh(z[0] - tired), 0.9 * tired + 0.1 * now, 0.5 * tired
+
+
+@pytest.mark.parametrize("learner", [rc.RTRL(), rc.RTRL(lazy=False)], ids=["lazy", "as published"])
+def test_exact(learner):
+    network, weights, xs, ys = problem(Adapting, steps=20)
+
+    def loss(cell, t):
+        a = network.cell.init_state()
+        for i in range(t + 1):
+            step = network.step(weights._replace(cell=cell), a, xs[i], ys[i], jnp.array(i))
+            a = step.tick.state
+        return step.loss
+
+    visited = drive(network, learner, weights, xs, ys)
+    for t in (0, 5, 19):
+        assert distance(visited[t][0], jax.grad(loss)(weights.cell, t)) < 1e-12
+
+
+@pytest.mark.parametrize("name", rc.LEARNERS)
+def test_every_learner(name):
+    network, weights, xs, ys = problem(Adapting, steps=12)
+    visited = drive(network, rc.LEARNERS[name](), weights, xs, ys)
+    assert all(np.isfinite(flat(gradient)).all() for gradient, _, _ in visited)
+    assert name == "fixed" or any(np.abs(flat(gradient)).max() > 0 for gradient, _, _ in visited)
