@@ -43,7 +43,7 @@ class Fleet:
         self._device = _device(carried, len(seeds), len(loop.learners))
         on_cores = self._device.platform == "cpu"
         share = -(-len(seeds) // cores()) if on_cores else len(seeds)
-        size = share if not on_cores or _together(loop, carried, len(seeds), share) else 1
+        size = share if not on_cores or _together(loop, key, carried, len(seeds), share) else 1
         groups = [seeds[i : i + size] for i in range(0, len(seeds), size)]
         groups[-1] += seeds[-1:] * (size - len(groups[-1]))
         self._rows = [[seeds.index(seed) for seed in group] for group in groups]
@@ -172,10 +172,18 @@ def _cores_are_faster(carried: int, seeds: int, learners: int) -> bool:
     return -(-seeds // cores()) * carried < ACCELERATOR_BYTES * learners
 
 
-def _together(loop: Loop, carried: int, seeds: int, share: int) -> bool:
+def _together(loop: Loop, key: PRNGKeyArray, carried: int, seeds: int, share: int) -> bool:
     """Whether the seeds of a core are vmapped, as the learner that trains prefers it."""
     preferred = loop.learners[APPLIED].together
     if preferred is None:
         return carried <= TOGETHER_BYTES and share >= TOGETHER_SEEDS
     busy = -(-seeds // share)  # cores that have a group: 20 seeds in twos leave 6 of 16 idle
-    return preferred and carried <= TOGETHER_MOST_BYTES and busy >= 0.75 * cores()
+    if not preferred or carried > TOGETHER_MOST_BYTES or busy < 0.75 * cores():
+        return False
+    # Small products are part of the loop of one seed, and it needs no company.
+    return not multiplies_small(traced(_one_step, loop, key)[0])
+
+
+def _one_step(loop: Loop, key: PRNGKeyArray) -> PyTree[Array]:
+    zero = jnp.zeros((), "int32")
+    return advance(loop, *loop.init(key), zero, zero, 1)[1]

@@ -39,7 +39,7 @@ class KFRTRL(PastFacing):
     memory: ClassVar[str] = "n²"
     time: ClassVar[str] = "n³"
     unitwise: ClassVar[bool] = True
-    together: ClassVar[bool | None] = False  # its small products are part of the loop for one
+    together: ClassVar[bool | None] = True  # products of small matrices are
 
     def __check_init__(self) -> None:
         checks.in_range(self, "initial_scale", least=0.0)
