@@ -59,7 +59,7 @@ def row(name: str, n: int, repeats: int) -> dict:
     from bare import ALGORITHMS
     from timing import FEW_STEPS, fastest_bare_runner, library_runner
 
-    one, _ = library_runner(name, n, 1)
+    one, *_ = library_runner(name, n, 1)
     one(FEW_STEPS)()
     began = time.process_time()
     one(FEW_STEPS)()

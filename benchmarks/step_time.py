@@ -42,7 +42,9 @@ def main() -> None:
         return
 
     cores = f"{options.cores} core{'s' * (options.cores > 1)}"
-    print(f"\nµs a step a seed on {cores}, medians of {options.repeats} paired calls of half a second at most")
+    print(
+        f"\nµs a step a seed on {cores}, medians of {options.repeats} paired calls, each as long as `train` makes them"
+    )
     print(f"XLA_FLAGS={os.environ.get('XLA_FLAGS', '')}\n")
     print(f"cell: {options.cell}")
     print("learner       n seeds  steps  library     bare  ratio  spread        compile s")

@@ -15,7 +15,6 @@ from bare.cells import CELLS as BARE_CELLS
 from bare.loop import BLOCK, Algorithm, advance, start
 from bare.past import KF_RTRL, R_KF_RTRL
 from recurra.bench import CELLS, fleet_of, going
-from recurra.training import CHUNK_SECONDS
 
 #: What a careful programmer asks of the compiler: at its usual level 3 it unrolls rows of 32 numbers whole and then
 #: does not vectorize them, which doubles the time of the smallest algorithms.
@@ -25,8 +24,7 @@ PRODUCTS_IN_LOOP = {"xla_cpu_multi_thread_eigen": False, "xla_cpu_experimental_y
 
 #: takes every seed so many steps further and returns the loss of each, (seed, step)
 Runner = Callable[[], np.ndarray]
-#: as `recurra.train` does, a call lasts about this long
-SECONDS, FEW_STEPS = CHUNK_SECONDS, 10 * BLOCK
+FEW_STEPS = 10 * BLOCK
 
 
 class Timing(NamedTuple):
@@ -50,12 +48,12 @@ def measure(name: str, kind: str, n: int, seeds: int, repeats: int, cores: int) 
     """Time one learner; pairs of calls are interleaved, so that a busy machine slows both."""
     # What other processes do meanwhile does not count on one core; on several, only the clock on the wall tells.
     clock = time.process_time if cores == 1 else time.perf_counter
-    (begin, most_steps), library_compile = timed(lambda: library_runner(name, n, seeds, kind), clock)
+    (begin, most_steps, seconds), library_compile = timed(lambda: library_runner(name, n, seeds, kind), clock)
     begin(FEW_STEPS)()
     steps = FEW_STEPS
     for _ in range(2):  # a short call is mostly overhead, and says little of the pace of a long one
         pace = timed(begin(steps), clock)[1] / steps
-        steps = max(min(int(SECONDS / pace), most_steps) // BLOCK, 1) * BLOCK
+        steps = max(min(int(seconds / pace), most_steps) // BLOCK, 1) * BLOCK
     library = begin(steps)
     bare, bare_compile = timed(lambda: fastest_bare_runner(ALGORITHMS[name], n, seeds, steps, cores, kind), clock)
     for runner in (library, bare):
@@ -83,11 +81,11 @@ def measure(name: str, kind: str, n: int, seeds: int, repeats: int, cores: int) 
     )
 
 
-def library_runner(name: str, n: int, seeds: int, kind: str = "rnn") -> tuple[Callable[[int], Runner], int]:
-    """The library's compiled loop: for a number of steps, a call that takes them; and the most steps of a call."""
+def library_runner(name: str, n: int, seeds: int, kind: str = "rnn") -> tuple[Callable[[int], Runner], int, float]:
+    """For a number of steps, a call of the compiled loop that takes them; most steps; seconds it lasts in `train`."""
     fleet = fleet_of(name, CELLS[kind](n), seeds)
     run = going(fleet)
-    return lambda steps: lambda: run(steps), fleet.capacity
+    return lambda steps: lambda: run(steps), fleet.capacity, fleet.seconds
 
 
 def fastest_bare_runner(algorithm: Algorithm, n: int, seeds: int, steps: int, cores: int, kind: str) -> Runner:

@@ -25,7 +25,7 @@ from recurra.machine import machine, versions
 from recurra.network import Network
 from recurra.tasks import Add
 from recurra.tasks.base import BLOCK
-from recurra.training import CHUNK, CHUNK_SECONDS, LEARNING_RATE, numbers_as_arrays
+from recurra.training import CHUNK, LEARNING_RATE, numbers_as_arrays
 
 CELLS: dict[str, Callable[[int], Cell]] = {
     "rnn": lambda n: cells.RNN(n_in=2, n=n, dtype="float32"),
@@ -86,7 +86,7 @@ def measure(name: str, kind: str, n: int, seeds: int, streams: int, repeats: int
         few = 2 * BLOCK if n <= 64 else 16
         run(few)
         pace = seconds(lambda: run(few)) / few
-        steps = max(min(int(CHUNK_SECONDS / pace), CHUNK), 1)
+        steps = max(min(int(fleet.seconds / pace), CHUNK), 1)
         size = _state_bytes(name, cell)
         own, ideal = _ideal(name, cell, size + _bytes(lambda: Network(cell, 2).init(jax.random.key(0))))
         networks = seeds * streams

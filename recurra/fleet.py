@@ -1,6 +1,6 @@
 """All seeds of a run at once, on the cores or the accelerator, whichever is faster, without being asked.
 
-On cores, many seeds that carry little go in equal groups, one for each core; others go one by one. A group
+On cores, many seeds that carry little go in equal groups, one or some for each core; others go one by one. A group
 is vmapped and taken by a thread: a compiled program holds no lock while it runs, so all cores work without any setting
 made before JAX starts. Groups of one size share one compilation; the last seed fills the last group up. On an
 accelerator all seeds are one group.
@@ -24,11 +24,15 @@ from recurra.machine import core, cores
 from recurra.network import NetworkWeights
 from recurra.schedule import STRIDE, advance
 
+#: Seconds that all seeds take together before progress is told, at least, and one call of a group: it costs 0.3 ms.
+CHUNK_SECONDS, CALL_SECONDS = 0.5, 0.01
 #: bytes of per-step output that one compiled call may hold
 OUTPUT_BYTES = 64 * 2**20
 #: Seeds are vmapped if a core has so many and each carries so few bytes from step to step; others are faster one by
 #: one, in the core's nearest cache. Learners that are faster together are so until they carry more.
 TOGETHER_SEEDS, TOGETHER_BYTES, TOGETHER_MOST_BYTES = 6, 32 * 2**10, 160 * 2**10
+#: What a group of seeds carries stays in a core's cache.
+GROUP_BYTES = 512 * 2**10
 #: Bytes that the fullest core must carry, for each learner, for an accelerator to be faster. Its step takes some 20 µs
 #: however small the network, until its kernels have started; in that time a core takes one step through about as many.
 ACCELERATOR_BYTES = 192 * 2**10
@@ -43,7 +47,11 @@ class Fleet:
         self._device = _device(carried, len(seeds), len(loop.learners))
         on_cores = self._device.platform == "cpu"
         share = -(-len(seeds) // cores()) if on_cores else len(seeds)
-        size = share if not on_cores or _together(loop, key, carried, len(seeds), share) else 1
+        if on_cores:
+            together = _together(loop, key, carried, len(seeds), share)
+            size = min(share, max(TOGETHER_SEEDS, GROUP_BYTES // carried)) if together else 1
+        else:
+            size = share
         groups = [seeds[i : i + size] for i in range(0, len(seeds), size)]
         groups[-1] += seeds[-1:] * (size - len(groups[-1]))
         self._rows = [[seeds.index(seed) for seed in group] for group in groups]
@@ -56,8 +64,12 @@ class Fleet:
             self._groups = [init(self._loop, fold(key, np.array(group))) for group in groups]
             self.capacity, self._take = self._program(chunk)
         self._strides = not on_cores and self.capacity >= STRIDE
+        #: how long a call of `advance` should last, so that its calls of the program are long enough to be worth it
+        self.seconds = max(CHUNK_SECONDS, CALL_SECONDS * -(-len(groups) // cores()))
         # A call that takes no step compiles, once, before the threads that share the program start.
-        self._call(self._groups[0], 0, 0, self._strides)
+        with self._there():
+            zero = jnp.zeros((), "int32")
+        self._call(self._groups[0], (zero, zero), self._strides)
 
     def advance(self, start: int, stop: int) -> PyTree[np.ndarray]:
         """Take every seed from step `start` to `stop`: each step's loss and records, (seed, step, ...)."""
@@ -67,7 +79,9 @@ class Fleet:
 
     def _advance(self, start: int, stop: int) -> PyTree[np.ndarray]:
         strides = self._strides and start % STRIDE == 0 and stop % STRIDE == 0
-        outputs = list(self._pool.map(lambda group: self._call(group, start, stop, strides), self._groups))
+        with self._there():  # bounds go in as arrays, so that no number of steps compiles anew
+            bounds = jnp.asarray(start, "int32"), jnp.asarray(stop, "int32")
+        outputs = list(self._pool.map(lambda group: self._call(group, bounds, strides), self._groups))
         self._groups = [(carry, keys) for (carry, _), (_, keys) in zip(outputs, self._groups, strict=True)]
         return jax.tree.map(lambda leaf: leaf[:, : stop - start], self._over_seeds([record for _, record in outputs]))
 
@@ -105,10 +119,10 @@ class Fleet:
         with jax.default_device(self._device), jax.enable_x64(self._x64):
             yield
 
-    def _call(self, group: tuple[Carry, Keys], start: int, stop: int, strides: bool) -> tuple[Carry, PyTree[Array]]:
+    def _call(
+        self, group: tuple[Carry, Keys], bounds: tuple[Array, Array], strides: bool
+    ) -> tuple[Carry, PyTree[Array]]:
         with self._there():
-            # Bounds go in as arrays, so that no number of steps compiles anew.
-            bounds = jnp.asarray(start, "int32"), jnp.asarray(stop, "int32")
             return jax.block_until_ready(self._take(self._loop, *group, *bounds, self.capacity, strides))
 
     def _over_seeds(self, groups: Sequence[PyTree[Array]]) -> PyTree[np.ndarray]:

@@ -31,8 +31,8 @@ from recurra.tasks.base import BLOCK, Task
 
 #: the paper's learning rate, the fastest at which all of its algorithms settle
 LEARNING_RATE = 1e-4
-#: steps that one compiled call takes at most, and seconds it should last: progress and Ctrl-C stay prompt
-CHUNK, CHUNK_SECONDS = 2**17, 0.5
+#: steps that one compiled call takes at most
+CHUNK = 2**17
 
 
 def train(
@@ -92,7 +92,7 @@ def train(
                 loss, recorded = fleet.advance(done, until)
                 losses.append(loss)
                 records.append(recorded)
-                pace = CHUNK_SECONDS / max(time.perf_counter() - started, 1e-3)
+                pace = fleet.seconds / max(time.perf_counter() - started, 1e-3)
                 length = max(1, min(fleet.capacity, int((until - done) * min(pace, 8))))
                 done = until
                 kept.keep(fleet, losses, done)

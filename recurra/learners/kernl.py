@@ -46,6 +46,7 @@ class KeRNL(PastFacing):
     memory: ClassVar[str] = "n²"
     time: ClassVar[str] = "n²"
     unitwise: ClassVar[bool] = True
+    together: ClassVar[bool | None] = False  # its products with vectors are faster for one
 
     def __check_init__(self) -> None:
         checks.in_range(self, "learning_rate", least=0.0)
