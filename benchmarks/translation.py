@@ -31,7 +31,7 @@ class Translation:
         states: dict[str, Callable[[], Any]] = {
             "rtrl": lambda: (self.influence(s.M), self.waiting(s)),
             "uoro": lambda: (s.A, gates(s.B)),
-            "kf-rtrl": lambda: (sources(s.A), s.B),
+            "kf-rtrl": lambda: (sources(s.A), tuple(jnp.concatenate([B[p] for B in s.B], axis=1) for p in variables)),
             "r-kf-rtrl": lambda: (s.A, tuple(sources([B[p] for B in s.B]) for p in variables)),
             "r-ok": lambda: (s.A, s.B.reshape(len(s.B), -1)),
             "kernl": lambda: (s.A, s.alpha, tuple(map(gates, s.B)), s.noisy, s.Omega, s.Gamma),

@@ -50,7 +50,7 @@ def setup(case, algorithm):
             state = RankOne((jnp.array(d["uoro_A0"]),), blocks(d["uoro_B0"], n))
             return rc.UORO(), state, [(v,) for v in nu("uoro")]
         case "kf_rtrl":
-            state = Kronecker(sources(d["kf_A0"]), (jnp.array(d["kf_B0"]),))
+            state = Kronecker(sources(d["kf_A0"]), ((jnp.array(d["kf_B0"]),),))
             return rc.KFRTRL(), state, [(v[0], v[1]) for v in nu("kf_rtrl")]
         case "r_kf_rtrl":
             B = blocks(d["rkf_B0"], n)[0]

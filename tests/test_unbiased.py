@@ -96,9 +96,9 @@ class UnbalancedKFRTRL(rc.KFRTRL):
     """Unbiased, with ρ0 = 10 and ρ1 = 1, which balances nothing."""
 
     def advance(self, tick, state, noise):
-        ((D,),) = tick.trace.D
+        ((B,),), ((D,),) = state.B, tick.trace.D
         A = jax.tree.map(lambda a, now: 10 * noise[0] * a + noise[1] * now, state.A, tick.trace.ahat)
-        return type(state)(A, (noise[0] / 10 * tick.push(state.B)[0] + noise[1] * jnp.diag(D),))
+        return type(state)(A, ((noise[0] / 10 * tick.push((B,))[0] + noise[1] * jnp.diag(D),),))
 
 
 @pytest.mark.parametrize("cell", ["rnn", "leaky rnn"])

@@ -8,7 +8,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, PRNGKeyArray
 
 from recurra import checks
-from recurra.algebra import balance, combine, outer, total, vecmat
+from recurra.algebra import balance, combine, mul, outer, total, vecmat
 from recurra.cells.base import Cell, Credit, Weights
 from recurra.cells.unitwise import Sources, listened
 from recurra.learners.base import PastFacing, Tick, unitwise
@@ -16,10 +16,10 @@ from recurra.noise import Noise, signs
 
 
 class Kronecker(NamedTuple):
-    """M[k, i, j] ≈ A[j] B[k, i]: A by source, B by state variable, the units i of all gates side by side."""
+    """M[k, i, j] ≈ A[j] B[k, i]: A by source, B by gate and state variable, B[g][p][k, i]."""
 
     A: Sources
-    B: tuple[Float[Array, "n gn"], ...]
+    B: tuple[tuple[Float[Array, "n n"], ...], ...]
 
 
 class KFRTRL(PastFacing):
@@ -51,8 +51,10 @@ class KFRTRL(PastFacing):
         key_A, key_B = jax.random.split(key)
         draw = lambda key, *shape: self.initial_scale * jax.random.normal(key, shape, cell.dtype)
         A = Sources(*map(draw, jax.random.split(key_A, 3), (n, cell.n_in, 1)))
-        B = (draw(key, n, gates * n) / n**0.5 for key in jax.random.split(key_B, cell.states))
-        return Kronecker(A, tuple(B))
+        keys = jax.random.split(key_B, (gates, cell.states))
+        return Kronecker(
+            A, tuple(tuple(draw(keys[g, p], n, n) / n**0.5 for p in range(cell.states)) for g in range(gates))
+        )
 
     def noise(self, cell: Cell, key: PRNGKeyArray, steps: int) -> tuple[Float[Array, " steps"], ...]:
         nu = self.nu(key, (2, steps), cell.dtype)
@@ -61,15 +63,19 @@ class KFRTRL(PastFacing):
     def advance(self, tick: Tick, state: Kronecker, noise: tuple[Float[Array, ""], ...]) -> Kronecker:
         nu0, nu1 = noise
         _, D, ahat = tick.trace
-        JB = tick.push(state.B)
+        JB = tuple(tick.push(B) for B in state.B)
+        by_gate = tuple(zip(*D, strict=True))
         rho0 = balance(JB, state.A)
-        rho1 = balance(D, ahat)
+        rho1 = balance(by_gate, ahat)
+        eye = jnp.eye(ahat.rec.shape[0], dtype=ahat.rec.dtype)
         return Kronecker(
             combine(nu0 * rho0, state.A, nu1 * rho1, ahat),
-            combine(nu0 / rho0, JB, nu1 / rho1, unitwise(tick.cell).immediate(tick.trace)),
+            jax.tree.map(lambda jb, d: total(nu0 / rho0 * jb, mul(d, nu1 / rho1 * eye)), JB, by_gate),
         )
 
     def contract(self, cell: Cell, weights: Weights, c: Credit, state: Kronecker) -> Weights:
-        row = total(*(None if u is None else vecmat(u, B) for u, B in zip(c, state.B, strict=True)))
-        by_gate = zip(weights, jnp.split(row, len(weights)), strict=True)
-        return tuple(listened(gate, state.A, lambda a, u=u: outer(u, a)) for gate, u in by_gate)
+        def gate_gradient(gate: Sources, B: tuple[Array, ...]) -> Sources:
+            row = total(*(None if u is None else vecmat(u, b) for u, b in zip(c, B, strict=True)))
+            return listened(gate, state.A, lambda a: outer(row, a))
+
+        return tuple(gate_gradient(gate, B) for gate, B in zip(weights, state.B, strict=True))
