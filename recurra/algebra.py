@@ -70,6 +70,12 @@ def add(*terms: Array | None) -> Array | None:
     return sum(present[1:], start=present[0]) if present else None
 
 
+def add_or_zero(like: Array, *terms: Array | None) -> Array:
+    """`add` where there may be no term: then zeros in the shape of `like`."""
+    result = add(*terms)
+    return jnp.zeros_like(like) if result is None else result
+
+
 def total(*terms: Array | None) -> Array:
     """`add` where at least one term is known to be there."""
     result = add(*terms)

@@ -46,12 +46,7 @@ class Fleet:
         carried = _carried_bytes(loop, key)
         self._device = _device(carried, len(seeds), len(loop.learners))
         on_cores = self._device.platform == "cpu"
-        share = -(-len(seeds) // cores()) if on_cores else len(seeds)
-        if on_cores:
-            together = _together(loop, key, carried, len(seeds), share)
-            size = min(share, max(TOGETHER_SEEDS, GROUP_BYTES // carried)) if together else 1
-        else:
-            size = share
+        size = _group_size(loop, key, carried, len(seeds)) if on_cores else len(seeds)
         groups = [seeds[i : i + size] for i in range(0, len(seeds), size)]
         groups[-1] += seeds[-1:] * (size - len(groups[-1]))
         self._rows = [[seeds.index(seed) for seed in group] for group in groups]
@@ -184,6 +179,13 @@ def _device(carried: int, seeds: int, learners: int) -> Any:
 def _cores_are_faster(carried: int, seeds: int, learners: int) -> bool:
     """By what a core has to carry through a step, and how many kernels an accelerator has to start for it."""
     return -(-seeds // cores()) * carried < ACCELERATOR_BYTES * learners
+
+
+def _group_size(loop: Loop, key: PRNGKeyArray, carried: int, seeds: int) -> int:
+    """How many seeds are vmapped on a core."""
+    share = -(-seeds // cores())
+    most = max(TOGETHER_SEEDS, GROUP_BYTES // carried)
+    return min(share, most) if _together(loop, key, carried, seeds, share) else 1
 
 
 def _together(loop: Loop, key: PRNGKeyArray, carried: int, seeds: int, share: int) -> bool:

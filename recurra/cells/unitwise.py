@@ -22,7 +22,7 @@ import jax.numpy as jnp
 from jax.extend.core import Literal
 from jaxtyping import Array, Float, PRNGKeyArray, PyTree
 
-from recurra.algebra import add, inner, matvec, mul, outer, total, vecmat
+from recurra.algebra import add, add_or_zero, inner, matvec, mul, outer, total, vecmat
 from recurra.cells.base import Cell, Credit, State, Tangent
 from recurra.cells.initial import MatrixInit
 
@@ -118,19 +118,16 @@ class UnitwiseCell(Cell):
         else:
             zdot = [None if gate.rec is None else matvec(gate.rec, v[0]) for gate in weights]
             through_z = [add(*map(mul, D, zdot)) for D in trace.D]
-        each = (add(*map(mul, H, v), z) for H, z in zip(trace.H, through_z, strict=True))
-        return tuple(map(_or_zero, each, v))
+        return tuple(add_or_zero(u, *map(mul, H, v), z) for u, H, z in zip(v, trace.H, through_z, strict=True))
 
     def pull(self, weights: Gates, trace: Trace, c: Credit) -> State:
         through_z = [
             None if gate.rec is None else vecmat(credit, gate.rec)
             for gate, credit in zip(weights, self.gate_credit(trace, c), strict=True)
         ]
-        each = (
-            add(*(mul(u, H[q]) for u, H in zip(c, trace.H, strict=True)), *(through_z if q == 0 else ()))
-            for q in range(self.states)
-        )
-        return tuple(map(_or_zero, each, self.init_state()))
+        leaks = (map(mul, c, column) for column in zip(*trace.H, strict=True))
+        each = zip(self.init_state(), leaks, (through_z, *[()] * (self.states - 1)), strict=True)
+        return tuple(add_or_zero(a, *leak, *through) for a, leak, through in each)
 
     def deposit(self, weights: Gates, trace: Trace, c: Credit) -> Gates:
         return tuple(
@@ -154,8 +151,8 @@ class UnitwiseCell(Cell):
 
     def gate_credit(self, trace: Trace, c: Credit) -> State:
         """Credit of the pre-activations, Σ_p c[p] D[p][g] for each gate g."""
-        each = (add(*(mul(u, D[g]) for u, D in zip(c, trace.D, strict=True))) for g in range(len(self.listens)))
-        return tuple(_or_zero(u, jnp.zeros(self.n, self.dtype)) for u in each)
+        nothing = jnp.zeros(self.n, self.dtype)
+        return tuple(add_or_zero(nothing, *map(mul, c, column)) for column in zip(*trace.D, strict=True))
 
     # RTRL's tensor as one matrix: rows (p, k); columns (i, (g, source, j)), the sources of all gates side by side.
 
@@ -202,19 +199,13 @@ class UnitwiseCell(Cell):
         eye = jnp.eye(self.n, dtype=self.dtype)
         leaks = (mul(H[0], eye) for H in trace.H)
         through_z = (self._through_gates(weights, D) for D in trace.D)
-        return jnp.concatenate([_or_zero(add(leak, *gates), eye) for leak, gates in zip(leaks, through_z, strict=True)])
+        return jnp.concatenate([add_or_zero(eye, leak, *gates) for leak, gates in zip(leaks, through_z, strict=True)])
 
     def beside_leaks(self, H: Blocks, rows: Float[Array, "*k S"], seen: Float[Array, "*k n"]) -> Float[Array, "*k S"]:
         """Rows times J, where their product with the seen columns is known."""
         parts = self.split(rows, axis=-1)
-        leak = lambda q: add(*(None if each[q] is None else c * each[q] for c, each in zip(parts, H, strict=True)))
-        return jnp.concatenate([seen, *(_or_zero(leak(q), parts[q]) for q in range(1, self.states))], axis=-1)
-
-    def immediate(self, trace: Trace) -> tuple[Float[Array, "n gn"], ...]:
-        """D as a matrix for each state variable, the units of all gates side by side."""
-        zero = jnp.zeros((self.n, self.n), self.dtype)
-        diagonal = lambda d: zero if d is None else jnp.diag(d)
-        return tuple(jnp.concatenate([diagonal(d) for d in row], axis=1) for row in trace.D)
+        leak = lambda q: (None if each[q] is None else c * each[q] for c, each in zip(parts, H, strict=True))
+        return jnp.concatenate([seen, *(add_or_zero(parts[q], *leak(q)) for q in range(1, self.states))], axis=-1)
 
     def _through_gates(self, weights: Gates, D: Credit) -> list[Float[Array, "n n"] | None]:
         """d(one state variable) / da[0] through each gate."""
@@ -243,10 +234,6 @@ def _sees(f: Callable[[State], State], at: State) -> list[set[int]]:
         together = set().union(*map(seen, equation.invars))
         sources |= dict.fromkeys(equation.outvars, together)
     return [seen(var) for var in program.outvars]
-
-
-def _or_zero(term: Array | None, like: Array) -> Array:
-    return jnp.zeros_like(like) if term is None else term
 
 
 def _side_by_side(blocks: PyTree[Array]) -> Float[Array, "n m"]:

@@ -3,7 +3,7 @@
 import jax
 import jax.numpy as jnp
 
-from recurra.algebra import add, mul, outer
+from recurra.algebra import add, add_or_zero, mul, outer
 from recurra.cells.base import Cell, Credit
 from recurra.cells.unitwise import Blocks, Gates, Sources, Trace, UnitwiseCell
 from recurra.learners.base import unitwise
@@ -46,12 +46,8 @@ def read_again(cell: UnitwiseCell, B: Eligibility) -> Eligibility:
 
 def weighed(weights: Gates, c: Credit, B: Eligibility) -> Gates:
     """Σ_p c[p] B[p]."""
-
-    def block(w: jax.Array, *blocks: jax.Array | None) -> jax.Array:
-        gradient = add(*map(mul, c, blocks))
-        return jnp.zeros_like(w) if gradient is None else gradient
-
-    gate = lambda w, *b: Sources(*(None if v is None else block(v, *each) for v, *each in zip(w, *b, strict=True)))
+    block = lambda w, *blocks: None if w is None else add_or_zero(w, *map(mul, c, blocks))
+    gate = lambda w, *blocks: Sources(*map(block, w, *blocks))
     return tuple(map(gate, weights, *B))
 
 

@@ -8,7 +8,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, PRNGKeyArray
 
 from recurra import checks
-from recurra.algebra import add, balance, combine, inner, mul, outer, total, vecmat
+from recurra.algebra import add, add_or_zero, balance, combine, inner, mul, outer, total, vecmat
 from recurra.cells.base import Cell, Credit, Weights
 from recurra.cells.unitwise import Sources, listened
 from recurra.learners.base import PastFacing, Tick, unitwise
@@ -66,8 +66,7 @@ class RKFRTRL(PastFacing):
         def projected(source: int) -> tuple[Array, ...]:
             # Only the gates that listen to this source have an immediate influence through it.
             heard = [g for g, gate in enumerate(tick.weights) if gate[source] is not None]
-            each = (add(*(mul(nu[g], row[g]) for g in heard)) for row in D)
-            return tuple(jnp.zeros_like(nu[0]) if v is None else v for v in each)
+            return tuple(add_or_zero(nu[0], *(mul(nu[g], row[g]) for g in heard)) for row in D)
 
         by_source = [(projected(source), u) for source, u in enumerate(ahat)]
         length = jnp.sqrt(total(*(inner(rows, rows) * inner(u, u) for rows, u in by_source)))  # ‖v uᵀ‖ = ‖v‖ ‖u‖

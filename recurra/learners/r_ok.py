@@ -54,7 +54,8 @@ class ROK(PastFacing):
     def advance(self, tick: Tick, state: KroneckerSum, noise: Float[Array, " q"]) -> KroneckerSum:
         cell = unitwise(tick.cell)
         J = cell.jacobian(tick.weights, tick.trace)
-        D = jnp.concatenate(cell.immediate(tick.trace))
+        zero = jnp.zeros((cell.n, cell.n), cell.dtype)
+        D = jnp.block([[zero if d is None else jnp.diag(d) for d in row] for row in tick.trace.D])
         JB = matvec(state.B.reshape(-1, len(J)), J.T)
         L = jnp.vstack([state.A, jnp.concatenate(tick.trace.ahat)])
         R = jnp.vstack([JB.reshape(state.B.shape), D.T.reshape(-1)])
@@ -63,7 +64,7 @@ class ROK(PastFacing):
 
     def contract(self, cell: Cell, weights: Weights, c: Credit, state: KroneckerSum) -> Weights:
         cell = unitwise(cell)
-        credit = jnp.concatenate([jnp.zeros(cell.n, cell.dtype) if u is None else u for u in c])
+        credit = jnp.concatenate(cell.dense(c))
         row = matvec(state.B.reshape(-1, len(credit)), credit).reshape(self.r, -1)
         return _by_block(weights, matvec(row.T, state.A).reshape(len(weights), cell.n, -1))
 
