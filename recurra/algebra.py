@@ -12,7 +12,7 @@ from contextvars import ContextVar
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float, PyTree
+from jaxtyping import Array, Bool, Float, PyTree
 
 from recurra.machine import backend
 
@@ -115,6 +115,13 @@ def _sums_by_rows(size: int, batched: list[bool], matrices: Float[Array, "batch 
 def norm(x: PyTree[Array]) -> Float[Array, ""]:
     """Euclidean norm over all leaves."""
     return jnp.sqrt(inner(x, x))
+
+
+def either(which: Bool[Array, ""], x: PyTree[Array], y: PyTree[Array]) -> PyTree[Array]:
+    """x or y, the same for all entries. A branch moves only the one; but a GPU would ask the host which."""
+    if backend() == "cpu":
+        return jax.lax.cond(which, lambda: x, lambda: y)
+    return jax.tree.map(lambda u, v: jnp.where(which, u, v), x, y)
 
 
 def scale(factor: Float[Array, ""] | float, x: PyTree[Array]) -> PyTree[Array]:

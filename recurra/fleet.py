@@ -22,7 +22,7 @@ from recurra.compiling import compiled, multiplies_small, traced
 from recurra.loop import APPLIED, Carry, Keys, Loop
 from recurra.machine import core, cores
 from recurra.network import NetworkWeights
-from recurra.schedule import STRIDE, advance
+from recurra.schedule import advance, stride
 
 #: Seconds that all seeds take together before progress is told, at least, and one call of a group: it costs 0.3 ms.
 CHUNK_SECONDS, CALL_SECONDS = 0.5, 0.01
@@ -58,7 +58,8 @@ class Fleet:
             init = compiled(_init, self._device.platform, 0)  # it runs once, and may take longer to compile than to run
             self._groups = [init(self._loop, fold(key, np.array(group))) for group in groups]
             self.capacity, self._take = self._program(chunk)
-        self._strides = not on_cores and self.capacity >= STRIDE
+        self._stride = stride(loop)
+        self._strides = not on_cores and self.capacity >= self._stride
         #: how long a call of `advance` should last, so that its calls of the program are long enough to be worth it
         self.seconds = max(CHUNK_SECONDS, CALL_SECONDS * -(-len(groups) // cores()))
         # A call that takes no step compiles, once, before the threads that share the program start.
@@ -73,16 +74,20 @@ class Fleet:
         return parts[0] if len(parts) == 1 else jax.tree.map(lambda *rows: np.concatenate(rows, axis=1), *parts)
 
     def _advance(self, start: int, stop: int) -> PyTree[np.ndarray]:
-        strides = self._strides and start % STRIDE == 0 and stop % STRIDE == 0
+        strides = self._strides and start % self._stride == 0 and stop % self._stride == 0
         with self._there():  # bounds go in as arrays, so that no number of steps compiles anew
             bounds = jnp.asarray(start, "int32"), jnp.asarray(stop, "int32")
         outputs = list(self._pool.map(lambda group: self._call(group, bounds, strides), self._groups))
         self._groups = [(carry, keys) for (carry, _), (_, keys) in zip(outputs, self._groups, strict=True)]
         return jax.tree.map(lambda leaf: leaf[:, : stop - start], self._over_seeds([record for _, record in outputs]))
 
+    def stop_at(self, start: int, stop: int) -> int:
+        """The step from `start` to `stop` at which to stop best: an accelerator prefers whole strides."""
+        return max(self._stride_edges(start, stop), default=stop)
+
     def _stride_edges(self, start: int, stop: int) -> set[int]:
         """Where whole strides begin and end between two steps, if they are taken on their own."""
-        first, last = -(-start // STRIDE) * STRIDE, stop // STRIDE * STRIDE
+        first, last = -(-start // self._stride) * self._stride, stop // self._stride * self._stride
         return {first, last} if self._strides and first < last else set()
 
     def weights(self) -> NetworkWeights:

@@ -8,7 +8,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import optax
-from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray, PyTree
+from jaxtyping import Array, Float, Int, PRNGKeyArray, PyTree
 
 from recurra.cells.base import State, Weights
 from recurra.learners.base import Deferring, Intermittent, Learner
@@ -91,19 +91,6 @@ class Loop(eqx.Module):
         cell = self.network.cell
         return {name: each for name, each in self.learners.items() if isinstance(each, Deferring) and each.defers(cell)}
 
-    def folded(self, carry: Carry, complete: Bool[Array, ""] | bool) -> Carry:
-        """With no step waiting, if the span is complete."""
-        over_streams = jax.vmap if self.streams > 1 else lambda f: f
-
-        def fold(name: str, state: PyTree) -> PyTree:
-            each = lambda state: self.deferring[name].fold(self.network.cell, carry.weights.cell, state)
-            return over_streams(each)(state)
-
-        waiting = {name: carry.learners[name] for name in self.deferring}
-        fold_all = lambda states: {name: fold(name, state) for name, state in states.items()}
-        folded = jax.lax.cond(complete, fold_all, lambda states: states, waiting)
-        return carry._replace(learners=carry.learners | folded)
-
     def draw(self, carry: Carry, keys: Keys, number: Int[Array, ""]) -> tuple[PyTree[Array], Any]:
         """Inputs, labels and random numbers of a block of steps, leading axis time, and the task's state after it."""
         cell, fold = self.network.cell, jax.random.fold_in
@@ -143,22 +130,13 @@ class Loop(eqx.Module):
             gradients, states = ({name: pair[i] for name, pair in learned.items()} for i in (0, 1))
             return step, gradients, states
 
-        each = look if self.streams == 1 else jax.vmap(look)
-        step, gradients, states = each(carry.state, x, label, carry.learners, noise)
+        step, gradients, states = self.over_streams(look)(carry.state, x, label, carry.learners, noise)
         loss, output, readout_gradient, tick = step
-        if self.streams > 1:
-            # A product: it adds streams side by side, and is not drawn into the loops that make what it adds.
-            weight = jnp.full(self.streams, 1 / self.streams, self.network.cell.dtype)
-            mean = lambda tree: jax.tree.map(lambda leaf: jnp.tensordot(weight, leaf, 1, precision="highest"), tree)
-            loss, readout_gradient, gradients = mean((loss, readout_gradient, gradients))
+        loss, readout_gradient, gradients = self.mean((loss, readout_gradient, gradients))
 
         cell_state, readout_state = carry.optimizers
-        applied = self.learners[APPLIED]
-        gradient = lambda: gradients[APPLIED]
-        if isinstance(applied, Intermittent) and self.streams == 1:  # computed where it is applied, no zeros between
-            gradient = lambda: applied.gradient(tick, states[APPLIED])
-        cell, cell_state = self._descend(weights.cell, gradient, cell_state, t)
-        readout, readout_state = _apply(self.optimizer, readout_gradient, readout_state, weights.readout)
+        cell, cell_state = self._move(weights.cell, gradients[APPLIED], cell_state, t)
+        readout, readout_state = descend(self.optimizer, readout_gradient, readout_state, weights.readout)
 
         emitted = {name: jnp.asarray(learner.emits(t)) for name, learner in self.learners.items()}
         now = Moment(x, label, output, loss, tick.state, gradients, emitted)
@@ -179,20 +157,29 @@ class Loop(eqx.Module):
         vectors = of_stream(self.network.cell.n_in), of_stream(self.network.n_out)
         return delay_lines(*vectors, state, weights, self.delay, waits) if self.recorders else None
 
-    def _descend(
-        self, weights: Weights, gradient: Callable[[], Weights], state: PyTree, t: Int[Array, ""]
-    ) -> tuple[Weights, PyTree]:
-        """The recurrent weights and their optimizer's state, moved if the learner emits."""
+    def over_streams(self, f: Callable) -> Callable:
+        """f, for every stream."""
+        return f if self.streams == 1 else jax.vmap(f)
+
+    def mean(self, tree: PyTree[Array]) -> PyTree[Array]:
+        """Over streams."""
+        # A product: it adds streams side by side, and is not drawn into the loops that make what it adds.
+        weight = jnp.full(self.streams, 1 / self.streams, self.network.cell.dtype)
+        mean = lambda leaf: jnp.tensordot(weight, leaf, 1, precision="highest")
+        return tree if self.streams == 1 else jax.tree.map(mean, tree)
+
+    def _move(self, weights: Weights, gradient: Weights, state: PyTree, t: Int[Array, ""]) -> tuple[Weights, PyTree]:
+        """The recurrent weights and their optimizer's state, moved if the learner emits here, not after a round."""
         learner = self.learners[APPLIED]
-        emits = learner.emits(t)
+        emits = False if isinstance(learner, Intermittent) else learner.emits(t)
         if emits is False:
             return weights, state
         if emits is True:
-            return _apply(self.optimizer, gradient(), state, weights)
-        if not isinstance(learner, Intermittent) and not isinstance(self.optimizer, optax.GradientTransformation):
-            return _apply(jnp.where(emits, self.optimizer, 0), gradient(), state, weights)  # at rate 0 nothing moves
+            return descend(self.optimizer, gradient, state, weights)
+        if not isinstance(self.optimizer, optax.GradientTransformation):
+            return descend(jnp.where(emits, self.optimizer, 0), gradient, state, weights)  # at rate 0 nothing moves
         # A momentum must not decay where nothing was emitted.
-        move = lambda: _apply(self.optimizer, gradient(), state, weights)
+        move = lambda: descend(self.optimizer, gradient, state, weights)
         return jax.lax.cond(emits, move, lambda: (weights, state))
 
 
@@ -209,7 +196,8 @@ def _init_optimizer(optimizer: Optimizer, weights: PyTree) -> PyTree:
     return optimizer.init(weights) if isinstance(optimizer, optax.GradientTransformation) else None
 
 
-def _apply(optimizer: Optimizer, gradient: PyTree, state: PyTree, weights: PyTree) -> tuple[PyTree, PyTree]:
+def descend(optimizer: Optimizer, gradient: PyTree, state: PyTree, weights: PyTree) -> tuple[PyTree, PyTree]:
+    """The weights, moved, and the optimizer's state."""
     if not isinstance(optimizer, optax.GradientTransformation):  # a bare learning rate is plain gradient descent
         return jax.tree.map(lambda w, g: w - optimizer * g, weights, gradient), None
     updates, state = optimizer.update(gradient, state, weights)

@@ -5,16 +5,18 @@ the same bits however it is cut. Bounds are arguments of the compiled program: o
 steps. Nothing here prints, reads a clock or touches the host.
 """
 
+import math
+
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Int, PyTree
 
-from recurra.learners.base import SPAN
 from recurra.loop import Carry, Keys, Loop
+from recurra.rounds import end_round, period
 from recurra.tasks.base import BLOCK
 
-#: steps that an accelerator takes between two looks at the host, and how many of them are compiled one after the other
-STRIDE, UNROLL = 32, 2
+#: how many steps are compiled one after the other for an accelerator
+UNROLL = 2
 
 #: a run on its way, and what was recorded of it
 Running = tuple[Carry, PyTree[Array]]
@@ -31,13 +33,16 @@ def advance(
 ) -> Running:
     """Steps start..stop-1, at most `capacity` of them, with each step's (loss, records).
 
-    With `strides` both bounds are multiples of `STRIDE`: the steps of a stride are then a loop of known length, and
-    a GPU runs it without asking the host after every step whether to go on.
+    With `strides` both bounds are multiples of `stride(loop)`: its steps are then a loop of known length, and a GPU
+    runs it without asking the host after every step whether to go on.
     """
     zero = jnp.zeros((), "int32")
     first_row = lambda: jax.tree.map(lambda rows: rows[0], loop.draw(carry, keys, zero)[0])
     shapes = jax.eval_shape(lambda: loop.step(carry, first_row(), zero)[1])
     records = jax.tree.map(lambda leaf: jnp.zeros((capacity, *leaf.shape), leaf.dtype), shapes)
+    every = period(loop)
+    if strides:
+        return _by_strides(loop, carry, keys, start, stop, records)
 
     def block(number: Array, running: Running) -> Running:
         inputs, task = loop.draw(running[0], keys, number)
@@ -50,24 +55,15 @@ def advance(
             carry, record = loop.step(carry, jax.tree.map(lambda rows: rows[i], inputs), t)
             return carry, jax.tree.map(lambda rows, row: rows.at[t - start].set(row), records, record)
 
-        def span(k: Array, running: Running) -> Running:
-            until = jnp.minimum(last, (k + 1) * SPAN)
-            carry, records = jax.lax.fori_loop(jnp.maximum(first, k * SPAN), until, step, running)
-            return loop.folded(carry, until == (k + 1) * SPAN), records
+        def steps_of_round(k: Array, running: Running) -> Running:
+            begin, end = k * every - before, (k + 1) * every - before
+            until = jnp.minimum(last, end)
+            carry, records = jax.lax.fori_loop(jnp.maximum(first, begin), until, step, running)
+            return end_round(loop, carry, before + until), records
 
-        def stride(k: Array, running: Running) -> Running:
-            carry, records = running
-            begin = k * STRIDE
-            rows = jax.tree.map(lambda rows: jax.lax.dynamic_slice_in_dim(rows, begin, STRIDE), inputs)
-            carry, new = _stride(loop, carry, rows, before + begin)
-            at = before + begin - start
-            put = lambda rows, new: jax.lax.dynamic_update_slice_in_dim(rows, new, at, axis=0)
-            return carry, jax.tree.map(put, records, new)
-
-        if strides:
-            carry, records = jax.lax.fori_loop(first // STRIDE, last // STRIDE, stride, running)
-        elif loop.deferring:
-            carry, records = jax.lax.fori_loop(first // SPAN, (last - 1) // SPAN + 1, span, running)
+        if every:
+            rounds = (before + first) // every, (before + last - 1) // every + 1
+            carry, records = jax.lax.fori_loop(*rounds, steps_of_round, running)
         else:
             carry, records = jax.lax.fori_loop(first, last, step, running)
         # A block left half-way is drawn again from its beginning when the run goes on.
@@ -77,12 +73,43 @@ def advance(
     return jax.lax.fori_loop(start // BLOCK, (stop - 1) // BLOCK + 1, block, (carry, records))
 
 
-def _stride(loop: Loop, carry: Carry, rows: PyTree[Array], t: Int[Array, ""]) -> Running:
-    """`STRIDE` steps from step t on, and what is recorded of them."""
+def stride(loop: Loop) -> int:
+    """Steps that an accelerator takes between two looks at the host: whole blocks and whole rounds."""
+    return math.lcm(BLOCK, period(loop) or 1)
+
+
+def _by_strides(
+    loop: Loop, carry: Carry, keys: Keys, start: Int[Array, ""], stop: Int[Array, ""], records: PyTree[Array]
+) -> Running:
+    length = stride(loop)
+    every = period(loop) or length
+
+    def draw(carry: Carry, number: Array) -> tuple[Carry, PyTree[Array]]:
+        rows, task = loop.draw(carry, keys, number)
+        return carry._replace(task=task), rows
 
     def step(carry: Carry, inputs: tuple[Array, PyTree]) -> Running:
-        i, row = inputs
-        carry, record = loop.step(carry, row, t + i)
-        return (loop.folded(carry, (i + 1) % SPAN == 0) if loop.deferring else carry), record
+        t, row = inputs
+        carry, record = loop.step(carry, row, t)
+        # Fused with the next, a step would be computed again by every kernel that needs some of it.
+        return jax.lax.optimization_barrier(carry), record
 
-    return jax.lax.scan(step, carry, (jnp.arange(STRIDE, dtype="int32"), rows), unroll=UNROLL)
+    def steps_of_round(carry: Carry, inputs: tuple[Array, PyTree]) -> Running:
+        carry, record = jax.lax.scan(step, carry, inputs, unroll=UNROLL)
+        return end_round(loop, carry, inputs[0][-1] + 1, is_whole=True), record
+
+    def one_stride(k: Array, running: Running) -> Running:
+        carry, records = running
+        blocks = length // BLOCK
+        carry, rows = jax.lax.scan(draw, carry, k * blocks + jnp.arange(blocks, dtype="int32"))
+        t = k * length + jnp.arange(length, dtype="int32").reshape(blocks, BLOCK)
+        in_rounds = lambda leaf: leaf.reshape(-1, every, *leaf.shape[2:])
+        carry, new = jax.lax.scan(steps_of_round, carry, jax.tree.map(in_rounds, (t, rows)))
+
+        def put(rows: Array, new: Array) -> Array:
+            in_line = new.reshape(length, *new.shape[2:])
+            return jax.lax.dynamic_update_slice_in_dim(rows, in_line, k * length - start, axis=0)
+
+        return carry, jax.tree.map(put, records, new)
+
+    return jax.lax.fori_loop(start // length, stop // length, one_stride, (carry, records))

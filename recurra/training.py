@@ -25,7 +25,7 @@ from recurra.moment import Recorder
 from recurra.network import Network
 from recurra.progress import progress as show_progress
 from recurra.result import Result
-from recurra.schedule import STRIDE, advance
+from recurra.schedule import advance
 from recurra.tally import Losses, Records
 from recurra.tasks.base import BLOCK, Task
 
@@ -87,7 +87,7 @@ def train(
                 raise CheckpointError(f"The checkpoint {checkpoint} is at step {done} already, and `steps` is {steps}.")
             report(done)
             while done < steps and not stop.is_set():
-                until = min(_whole_strides(done, done + length), steps)
+                until = fleet.stop_at(done, min(done + length, steps))
                 started = time.perf_counter()
                 loss, recorded = fleet.advance(done, until)
                 losses.append(loss)
@@ -117,11 +117,6 @@ def train(
         seconds=time.perf_counter() - compiled,
         compile_seconds=compiled - began,
     )
-
-
-def _whole_strides(start: int, stop: int) -> int:
-    """The end of the last whole stride before `stop`, or `stop` if there is none: an accelerator prefers whole ones."""
-    return stop // STRIDE * STRIDE if stop // STRIDE * STRIDE > start else stop
 
 
 def _checkpoint(path: Path | str | None, record: Mapping[str, Recorder], identity: Callable[[], str]) -> Checkpoint:

@@ -13,6 +13,7 @@ from recurra.fleet import Fleet
 from recurra.learners.base import SPAN
 from recurra.learners.rtrl import Deferred
 from recurra.loop import APPLIED, Loop
+from recurra.schedule import stride
 from recurra.training import numbers_as_arrays
 from reference import CELLS
 
@@ -95,6 +96,18 @@ def test_a_probe_lets_steps_wait_too():
     np.testing.assert_allclose(run.records["alignments"]["exact"]["lazy"], 1, rtol=1e-9)
 
 
+def test_rounds_of_several_lengths_go_together():
+    """E-BPTT emits every 6 steps, RTRL as a probe lets 16 wait; neither changes what the other does."""
+    record = {"norms": rc.record.gradient_norms}
+    arguments = dict(steps=60, seeds=2, optimizer=0.3, record=record, window=1, progress=False)
+    train = lambda **probes: rc.train(
+        rc.Network(rc.RNN(2, 4), 2), rc.EfficientBPTT(T=6), rc.Add(), probes=probes, **arguments
+    )
+    alone, lazy, plain = train(), train(exact=rc.RTRL(lazy=True)), train(exact=rc.RTRL(lazy=False))
+    np.testing.assert_allclose(lazy.loss, alone.loss, rtol=1e-12)
+    np.testing.assert_allclose(lazy.records["norms"]["exact"], plain.records["norms"]["exact"], rtol=1e-9)
+
+
 def test_a_general_cell_lets_no_step_wait():
     make = lambda key: eqx.nn.GRUCell(2, 3, key=key)
     cell = rc.GeneralCell(make(jax.random.key(0)), 2, jnp.zeros(3))
@@ -106,11 +119,12 @@ def test_a_general_cell_lets_no_step_wait():
 def test_strides_of_known_length_take_the_same_steps(learner):
     """As on an accelerator: from inside one stride to inside another, and whole ones between."""
     loop = numbers_as_arrays(Loop(rc.Network(rc.RNN(2, 4), 2), {APPLIED: learner}, rc.Add(), 0.3, {}))
-    bounds = [(0, 3), (3, 150), (150, 4 * SPAN + 128)]
+    last = 2 * stride(loop) + 5
+    bounds = [(0, 3), (3, 150), (150, last)]
     losses = []
     for strides in (False, True):
-        with Fleet(loop, jax.random.key(0), (0, 1), 200) as fleet:
+        with Fleet(loop, jax.random.key(0), (0, 1), last) as fleet:
             fleet._strides = strides
             losses.append(np.concatenate([fleet.advance(*each)[0] for each in bounds], axis=1))
-    assert losses[1].shape == (2, 4 * SPAN + 128)
+    assert losses[1].shape == (2, last)
     np.testing.assert_allclose(*losses, rtol=1e-9)

@@ -51,17 +51,21 @@ E_BPTT = Algorithm(e_bptt_start, silent, e_bptt)
 
 
 def f_bptt(s, history, noise):
-    now = (s.local, s.ahat.rec, s.ahat.inp, jax.tree.map(jnp.zeros_like, s.a))
-    shift = lambda rows, row: jnp.concatenate([rows[1:], row[None]])
-    local, befores, xs, credit = jax.tree.map(shift, history, now)
-    at = lambda slot: jax.tree.map(lambda rows: rows[slot], local)
+    *steps, credit = history
+    slot = lambda lag: (s.t - lag) % (HORIZON + 1)
+    put = lambda rows, row: rows.at[slot(0)].set(row)
+    steps = local, befores, xs = jax.tree.map(put, tuple(steps), (s.local, s.ahat.rec, s.ahat.inp))
+    at = lambda lag: jax.tree.map(lambda rows: rows[slot(lag)], local)
     reached = [(s.cbar, *map(jnp.zeros_like, s.a[1:]))]
     for lag in range(HORIZON):
-        reached.append(s.cell.pull(s.W, at(HORIZON - lag), reached[-1]))
-    credit = tuple(old + jnp.stack(new[::-1]) for old, new in zip(credit, zip(*reached, strict=True), strict=True))
+        reached.append(s.cell.pull(s.W, at(lag), reached[-1]))
+    later = lambda rows: jnp.concatenate([rows[1:], jnp.zeros_like(rows[:1])])
+    each = zip(credit, zip(*reached, strict=True), strict=True)
+    credit = tuple(later(old) + jnp.stack(new[::-1]) for old, new in each)
     c = tuple(jnp.where(s.t >= HORIZON, rows[0], 0) for rows in credit)
-    ahat = Sources(befores[0], xs[0], jnp.ones(()))
-    return descend(s.W, s.cell.deposit(s.cell.credit(at(0), c), ahat)), (local, befores, xs, credit)
+    oldest = slot(HORIZON)
+    ahat = Sources(befores[oldest], xs[oldest], jnp.ones(()))
+    return descend(s.W, s.cell.deposit(s.cell.credit(at(HORIZON), c), ahat)), (*steps, credit)
 
 
 def f_bptt_start(key, cell, W):

@@ -164,20 +164,29 @@ class FutureFacing(Learner):
 
 
 class Intermittent(Learner):
-    """Emits at some steps only: there the gradient is computed from what was remembered, and zero elsewhere."""
+    """Emits every T steps: there the gradient is computed from what was remembered, and zero elsewhere.
+
+    A loop that knows where rounds of T steps end calls `remember` alone, and `gradient` there.
+    """
+
+    T: eqx.AbstractVar[int]
+
+    def emits(self, t: Int[Array, ""]) -> Bool[Array, ""]:
+        return (t + 1) % self.T == 0
 
     def step(self, tick: Tick, state: PyTree, noise: PyTree) -> tuple[Weights, PyTree]:
         state = self.remember(tick, state, noise)
-        nothing = jax.tree.map(jnp.zeros_like, tick.weights)
-        return jax.lax.cond(self.emits(tick.t), lambda: self.gradient(tick, state), lambda: nothing), state
+        gradient = lambda: self.gradient(tick.cell, tick.weights, state)
+        nothing = lambda: jax.tree.map(jnp.zeros_like, tick.weights)
+        return jax.lax.cond(self.emits(tick.t), gradient, nothing), state
 
     @abc.abstractmethod
     def remember(self, tick: Tick, state: PyTree, noise: PyTree) -> PyTree:
         """The next state."""
 
     @abc.abstractmethod
-    def gradient(self, tick: Tick, state: PyTree) -> Weights:
-        """The gradient that leaves at a step that emits."""
+    def gradient(self, cell: Cell, weights: Weights, state: PyTree) -> Weights:
+        """The gradient that leaves after a step that emits."""
 
 
 def check_pairing(learner: Learner, cell: Cell) -> None:

@@ -7,6 +7,7 @@ from typing import Any, ClassVar, NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Bool, Int, PRNGKeyArray, PyTree
 
 from recurra import checks
@@ -52,21 +53,22 @@ class FutureBPTT(FutureFacing):
         return _empty_history(cell, weights, self.T + 1)
 
     def credit(self, tick: Tick, state: History) -> tuple[Credit, Any, History]:
-        shifted = lambda old, new: jnp.concatenate([old[1:], new[None]])
-        traces = jax.tree.map(shifted, state.traces, tick.trace)
+        slot = lambda lag: jax.lax.rem(tick.t + (self.T + 1 - lag), np.int32(self.T + 1))
+        at = lambda lag: jax.tree.map(lambda rows: rows[slot(lag)], traces)
+        traces = jax.tree.map(lambda old, new: old.at[slot(0)].set(new), state.traces, tick.trace)
         cbar = tick.cell.dense(tick.cbar)
 
-        def back(c: State, trace: Any) -> tuple[State, State]:
-            c = tick.cell.pull(tick.weights, trace, c)
+        def back(c: State, lag: Array) -> tuple[State, State]:
+            c = tick.cell.pull(tick.weights, at(lag), c)
             return c, c
 
-        later = jax.tree.map(lambda leaf: leaf[1:], traces)
-        _, reached = jax.lax.scan(back, cbar, later, reverse=True, unroll=min(self.T, 10))
+        lags = jnp.arange(self.T - 1, -1, -1, dtype="int32")
+        _, reached = jax.lax.scan(back, cbar, lags, reverse=True, unroll=min(self.T, 10))
         extended = jax.tree.map(lambda old, new: old[1:] + new, state.credit, reached)
         credit = jax.tree.map(lambda old, new: jnp.concatenate([old, new[None]]), extended, cbar)
         # Nothing was applied before the first step, so nothing is emitted for it.
         oldest = tuple(jnp.where(tick.t >= self.T, c[0], 0) for c in credit)
-        return oldest, jax.tree.map(lambda leaf: leaf[0], traces), History(traces, credit)
+        return oldest, at(self.T), History(traces, credit)
 
 
 class EfficientBPTT(Intermittent):
@@ -86,9 +88,6 @@ class EfficientBPTT(Intermittent):
     def __check_init__(self) -> None:
         checks.whole(self, "T")
 
-    def emits(self, t: Int[Array, ""]) -> Bool[Array, ""]:
-        return (t + 1) % self.T == 0
-
     def init(self, cell: Cell, weights: Weights, key: PRNGKeyArray, n_out: int) -> History:
         return _empty_history(cell, weights, self.T)
 
@@ -96,14 +95,12 @@ class EfficientBPTT(Intermittent):
         now = History(tick.trace, tick.cell.dense(tick.cbar))
         return jax.tree.map(lambda old, new: old.at[tick.t % self.T].set(new), state, now)
 
-    def gradient(self, tick: Tick, state: History) -> Weights:
-        cell, weights = tick.cell, tick.weights
-
+    def gradient(self, cell: Cell, weights: Weights, state: History) -> Weights:
         def back(carry: State, kept: History) -> tuple[State, State]:
             c = jax.tree.map(jnp.add, kept.credit, carry)
             return cell.pull(weights, kept.traces, c), c
 
-        nothing = jax.tree.map(jnp.zeros_like, tick.state)
+        nothing = tuple(jnp.zeros(width, cell.dtype) for width in cell.widths)
         _, credit = jax.lax.scan(back, nothing, state, reverse=True)
         return cell.deposit_all(weights, state.traces, credit)
 

@@ -8,7 +8,7 @@ import numpy as np
 from jaxtyping import Array, Float, PRNGKeyArray
 
 from recurra import checks
-from recurra.algebra import matvec, outer, total, vecmat
+from recurra.algebra import either, matvec, outer, total, vecmat
 from recurra.cells.base import Cell, Credit, State, Weights
 from recurra.feedback import random_feedback
 from recurra.learners.base import FutureFacing, Tick, unitwise
@@ -138,7 +138,7 @@ def fitted(
     target = tuple(total(u, c) for u, c in zip(state.cbar, bootstrap, strict=True))
     label = jnp.where(tick.t == 0, tick.label, state.label)
     A = descended(state.A, features(tick.before, label), target, rate)
-    A_star = jax.lax.cond(jax.lax.rem(tick.t + 1, np.int32(interval)) == 0, lambda: A, lambda: state.A_star)
+    A_star = either(jax.lax.rem(tick.t + 1, np.int32(interval)) == 0, A, state.A_star)
     return Synthesizer(A, A_star, tick.label, cbar)
 
 

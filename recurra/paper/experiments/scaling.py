@@ -96,7 +96,7 @@ def _counts(learner: Learner, n: int) -> tuple[float, float]:
     start, t = jax.eval_shape(step.start), jax.ShapeDtypeStruct((), "int32")
     size = sum(leaf.size * leaf.dtype.itemsize for leaf in jax.tree.leaves(start[2]))
     most, least = (operations(step, *start, t, branch=branch) for branch in (max, min))
-    T = int(getattr(learner, "T", 1)) if isinstance(learner, Intermittent) else 1
+    T = learner.T if isinstance(learner, Intermittent) else 1
     return size, least + (most - least) / T
 
 

@@ -1,0 +1,50 @@
+"""What is done after a round of steps, not at every one: a loop over rounds costs less than a branch in each step."""
+
+import math
+from collections.abc import Callable
+
+import jax
+from jaxtyping import Array, Int, PyTree
+
+from recurra.learners.base import SPAN, Intermittent
+from recurra.loop import APPLIED, Carry, Loop, descend
+
+
+def period(loop: Loop) -> int:
+    """The steps of a round, 0 if nothing is done after one."""
+    applied = loop.learners[APPLIED]
+    emission = (applied.T,) if isinstance(applied, Intermittent) else ()
+    return math.gcd(*emission, *(SPAN for _ in loop.deferring))
+
+
+def end_round(loop: Loop, carry: Carry, t: Int[Array, ""], is_whole: bool = False) -> Carry:
+    """What is due once all steps before t are taken; a loop may know that its round was whole."""
+
+    def where_due(every: int, f: Callable[[PyTree], PyTree], now: PyTree) -> PyTree:
+        if is_whole and every == period(loop):
+            return f(now)
+        return jax.lax.cond(t % every == 0, f, lambda now: now, now)
+
+    if loop.deferring:
+        waiting = {name: carry.learners[name] for name in loop.deferring}
+        folded = where_due(SPAN, lambda states: _fold(loop, carry, states), waiting)
+        carry = carry._replace(learners=carry.learners | folded)
+    applied = loop.learners[APPLIED]
+    if isinstance(applied, Intermittent):
+        now = carry.weights.cell, carry.optimizers[0]
+        cell, optimizer = where_due(applied.T, lambda now: _emit(loop, applied, carry, *now), now)
+        weights = carry.weights._replace(cell=cell)
+        carry = carry._replace(weights=weights, optimizers=(optimizer, carry.optimizers[1]))
+    return carry
+
+
+def _fold(loop: Loop, carry: Carry, states: PyTree) -> PyTree:
+    """The states of deferring learners, with no step waiting."""
+    fold = lambda name: lambda state: loop.deferring[name].fold(loop.network.cell, carry.weights.cell, state)
+    return {name: loop.over_streams(fold(name))(state) for name, state in states.items()}
+
+
+def _emit(loop: Loop, learner: Intermittent, carry: Carry, weights: PyTree, optimizer: PyTree) -> tuple[PyTree, PyTree]:
+    """The recurrent weights and their optimizer's state, after the gradient of the round."""
+    gradient = loop.over_streams(lambda state: learner.gradient(loop.network.cell, weights, state))
+    return descend(loop.optimizer, loop.mean(gradient(carry.learners[APPLIED])), optimizer, weights)
