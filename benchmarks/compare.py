@@ -56,21 +56,21 @@ def main() -> None:
 
 def row(name: str, n: int, repeats: int) -> dict:
     """Every contestant's µs a step a seed, and how many times longer than the library it takes."""
-    from bare import ALGORITHMS
-    from timing import FEW_STEPS, fastest_bare_runner, library_runner
+    from timing import FEW_STEPS, Setting, fastest_bare_runner, library_runner
 
-    one, *_ = library_runner(name, n, 1)
+    setting = Setting(name, n=n)
+    one, *_ = library_runner(setting)
     one(FEW_STEPS)()
     began = time.process_time()
     one(FEW_STEPS)()
     steps = max(min(int(SECONDS * FEW_STEPS / (time.process_time() - began)), 2**17) // 128, 1) * 128
     calls = {
         "library": (one(steps), steps),
-        "bare": (fastest_bare_runner(ALGORITHMS[name], n, 1, steps, 1, "rnn"), steps),
+        "bare": (fastest_bare_runner(setting, steps), steps),
     }
     if n * MANY <= 32 * MANY:
         each = max(steps // MANY // 128, 1) * 128
-        calls[f"library, {MANY} seeds"] = (library_runner(name, n, MANY)[0](each), each * MANY)
+        calls[f"library, {MANY} seeds"] = (library_runner(setting._replace(seeds=MANY))[0](each), each * MANY)
     calls |= others(name, n)
     for call, _ in calls.values():
         call()

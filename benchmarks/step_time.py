@@ -3,86 +3,130 @@
     python benchmarks/step_time.py                          all learners, 1 and 20 seeds, on one core
     python benchmarks/step_time.py --cores 2                seeds split over two cores on both sides
     python benchmarks/step_time.py --learners rflo uoro     some of them
-    python benchmarks/step_time.py --cell lstm              another cell: gru or lstm
+    python benchmarks/step_time.py --cell lstm --n 128      another cell: gru or lstm; another size
     python benchmarks/step_time.py --check                  only confirm that both sides compute the same
+    python benchmarks/step_time.py --all --out bench        every cell and size there is a figure of: `make floor`
 
 The network has n units, of a tanh RNN if no other cell is named, and learns the Add task. A ratio is library / bare; at
 most 1.10 is wanted. On one core CPU seconds are counted, which other processes hardly change; on more, seconds on the
-wall. XLA_FLAGS hold for both.
+wall. XLA_FLAGS hold for both. With --out each row is kept in step_time.json as it is measured, in the place of an older
+one of the same setting; with --missing only what is not there is measured.
 """
 
 import argparse
 import itertools
 import json
 import os
-import platform
 from pathlib import Path
 
 WANTED = 1.10
 #: the largest network of learners whose state or time grows too fast for the others' sizes
 LARGEST = {"rtrl": 128, "r-ok": 128}
+#: units, seeds and streams of --all
+EVERY_SIZE = [
+    *((32, seeds, 1) for seeds in (1, 20, 256)),
+    (32, 1, 64),
+    (128, 1, 1),
+    (128, 20, 1),
+    (512, 1, 1),
+    (1024, 1, 1),
+]
+EVERY_CELL = ("rnn", "gru", "lstm")
 
 
 def main() -> None:
-    """Check, measure, print."""
+    """Check, measure, print, keep."""
     options = parse()
     if hasattr(os, "sched_setaffinity"):  # before JAX counts the cores
-        os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[: options.cores])
+        os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[options.core :][: options.cores])
 
     import agreement
     import timing
     from bare import ALGORITHMS
+    from recurra.bench import fits
 
     unknown = set(options.learners) - set(ALGORITHMS)
     if unknown:
         raise SystemExit(f"There are no learners {sorted(unknown)}: choose from {', '.join(ALGORITHMS)}.")
     names = options.learners or list(ALGORITHMS)
-    agreement.check(names, options.cell)
+    cells = EVERY_CELL if options.all else options.cell
+    sizes = EVERY_SIZE if options.all else list(itertools.product(options.n, options.seeds, options.streams))
+    for cell, streams in itertools.product(cells, sorted({min(streams, 3) for _, _, streams in sizes})):
+        agreement.check(names, cell, streams)
     if options.check:
         return
 
-    cores = f"{options.cores} core{'s' * (options.cores > 1)}"
-    print(
-        f"\nµs a step a seed on {cores}, medians of {options.repeats} paired calls, each as long as `train` makes them"
-    )
+    kept = Kept(options.out)
+    print(f"\nµs a step of one network, medians of {options.repeats} paired calls, each as long as `train` makes them")
     print(f"XLA_FLAGS={os.environ.get('XLA_FLAGS', '')}\n")
-    print(f"cell: {options.cell}")
-    print("learner       n seeds  steps  library     bare  ratio  spread        compile s")
-    rows = []
-    for n, seeds, name in itertools.product(options.n, options.seeds, names):
-        if n > LARGEST.get(name, n):
+    print("learner    cell    n seeds streams  library     bare  ratio  spread        compile s")
+    for cell, (n, seeds, streams), name in itertools.product(cells, sizes, names):
+        setting = timing.Setting(name, cell, n, seeds, streams, options.cores)
+        if n > LARGEST.get(name, n) or not fits(name, cell, n, seeds * streams):
             continue
-        rows.append(timing.measure(name, options.cell, n, seeds, options.repeats, options.cores))
-        print(line(rows[-1]), flush=True)
-    if options.json:
-        setting = {"cores": options.cores, "repeats": options.repeats}
-        setting["xla_flags"] = os.environ.get("XLA_FLAGS", "")
-        report = {**setting, "machine": platform.machine(), "rows": [row._asdict() for row in rows]}
-        options.json.write_text(json.dumps(report, indent=1) + "\n")
+        if options.missing and kept.has(setting):
+            continue
+        found = timing.measure(setting, options.repeats)
+        print(line(setting, found), flush=True)
+        kept.put(setting, found)
 
 
-def line(row) -> str:
-    """One learner's row of the table."""
-    spread = f"{row.least:.2f}..{row.most:.2f}"
-    compiled = f"{row.library_compile:.1f} / {row.bare_compile:.1f}"
-    mark = "" if row.ratio <= WANTED else "  slow"
-    return (
-        f"{row.learner:10} {row.n:4d} {row.seeds:5d} {row.steps:6d} {row.library:8.2f} {row.bare:8.2f} "
-        f"{row.ratio:6.2f}  {spread:12} {compiled:>10}{mark}"
-    )
+class Kept:
+    """The rows measured so far, in a file if there is a folder for it."""
+
+    def __init__(self, folder: Path | None):
+        self.path = folder / "step_time.json" if folder else None
+        self.rows = json.loads(self.path.read_text())["rows"] if self.path and self.path.exists() else []
+
+    def has(self, setting) -> bool:
+        """Whether it was measured."""
+        return any(self._is_of(row, setting) for row in self.rows)
+
+    def put(self, setting, found) -> None:
+        """Keep what was found, None if it would have taken too long."""
+        if not self.path or found is None:
+            return
+        from recurra.machine import machine, versions
+
+        new = setting._asdict() | {name: round(value, 4) for name, value in found._asdict().items()}
+        self.rows = [row for row in self.rows if not self._is_of(row, setting)] + [new]
+        report = {"machine": machine(), "versions": versions(), "rows": self.rows}
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        beside = self.path.with_suffix(".part")  # a stop while writing loses nothing
+        beside.write_text(json.dumps(report, indent=1) + "\n")
+        beside.replace(self.path)
+
+    def _is_of(self, row: dict, setting) -> bool:
+        return all(row[name] == value for name, value in setting._asdict().items())
+
+
+def line(setting, found) -> str:
+    """One row of the table."""
+    start = f"{setting.learner:10} {setting.cell:4} {setting.n:4d} {setting.seeds:5d} {setting.streams:7d}"
+    if found is None:
+        return f"{start}  takes too long here"
+    spread = f"{found.least:.2f}..{found.most:.2f}"
+    compiled = f"{found.library_compile:.1f} / {found.bare_compile:.1f}"
+    mark = "" if found.ratio <= WANTED else "  slow"
+    return f"{start} {found.library:8.2f} {found.bare:8.2f} {found.ratio:6.2f}  {spread:12} {compiled:>10}{mark}"
 
 
 def parse() -> argparse.Namespace:
     """The command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--learners", nargs="+", default=[], metavar="NAME", help="which learners (all)")
-    parser.add_argument("--cell", choices=("rnn", "gru", "lstm"), default="rnn", help="which cell (rnn)")
-    parser.add_argument("--seeds", nargs="+", type=int, default=[1, 20], metavar="COUNT", help="how many seeds (1 20)")
-    parser.add_argument("--n", nargs="+", type=int, default=[32], metavar="UNITS", help="how many units (32)")
-    parser.add_argument("--cores", type=int, default=1, help="cores to use (1)")
-    parser.add_argument("--repeats", type=int, default=7, help="pairs of calls (7)")
-    parser.add_argument("--json", type=Path, metavar="FILE", help="also write the table there")
-    parser.add_argument("--check", action="store_true", help="only confirm that both sides compute the same")
+    add = parser.add_argument
+    add("--learners", nargs="+", default=[], metavar="NAME", help="which learners (all)")
+    add("--cell", nargs="+", choices=EVERY_CELL, default=["rnn"], help="which cells (rnn)")
+    add("--seeds", nargs="+", type=int, default=[1, 20], metavar="COUNT", help="how many seeds (1 20)")
+    add("--streams", nargs="+", type=int, default=[1], metavar="COUNT", help="how many streams share weights (1)")
+    add("--n", nargs="+", type=int, default=[32], metavar="UNITS", help="how many units (32)")
+    add("--all", action="store_true", help="every cell, and every size there is a figure of")
+    add("--cores", type=int, default=1, help="cores to use (1)")
+    add("--core", type=int, default=0, metavar="NUMBER", help="the first of them (0)")
+    add("--repeats", type=int, default=7, help="pairs of calls (7)")
+    add("--out", type=Path, metavar="DIR", help="folder for step_time.json")
+    add("--missing", action="store_true", help="measure only what is not there yet")
+    add("--check", action="store_true", help="only confirm that both sides compute the same")
     return parser.parse_args()
 
 

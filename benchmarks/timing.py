@@ -12,8 +12,7 @@ import numpy as np
 
 from bare import ALGORITHMS
 from bare.cells import CELLS as BARE_CELLS
-from bare.loop import BLOCK, Algorithm, advance, start
-from bare.past import KF_RTRL, R_KF_RTRL
+from bare.loop import BLOCK, advance, start
 from recurra.bench import CELLS, fleet_of, going
 
 #: What a careful programmer asks of the compiler: at its usual level 3 it unrolls rows of 32 numbers whole and then
@@ -25,15 +24,24 @@ PRODUCTS_IN_LOOP = {"xla_cpu_multi_thread_eigen": False, "xla_cpu_experimental_y
 #: takes every seed so many steps further and returns the loss of each, (seed, step)
 Runner = Callable[[], np.ndarray]
 FEW_STEPS = 10 * BLOCK
+#: seconds that a call may take for it to be measured, and from which on it is repeated less often
+LONGEST, LONG, FEW_REPEATS = 15.0, 3.0, 3
+
+
+class Setting(NamedTuple):
+    """What is measured."""
+
+    learner: str
+    cell: str = "rnn"
+    n: int = 32
+    seeds: int = 1
+    streams: int = 1
+    cores: int = 1
 
 
 class Timing(NamedTuple):
-    """Medians of µs a step a seed, the ratio library / bare with its spread, and seconds to the first step."""
+    """Medians of µs a step of one network, the ratio library / bare with its spread, and seconds to the first step."""
 
-    learner: str
-    cell: str
-    n: int
-    seeds: int
     steps: int
     library: float
     bare: float
@@ -44,32 +52,32 @@ class Timing(NamedTuple):
     bare_compile: float
 
 
-def measure(name: str, kind: str, n: int, seeds: int, repeats: int, cores: int) -> Timing:
-    """Time one learner; pairs of calls are interleaved, so that a busy machine slows both."""
+def measure(setting: Setting, repeats: int) -> Timing | None:
+    """Time one learner, unless it takes too long; pairs of calls are interleaved, so that a busy machine slows both."""
     # What other processes do meanwhile does not count on one core; on several, only the clock on the wall tells.
-    clock = time.process_time if cores == 1 else time.perf_counter
-    (begin, most_steps, seconds), library_compile = timed(lambda: library_runner(name, n, seeds, kind), clock)
-    begin(FEW_STEPS)()
-    steps = FEW_STEPS
-    for _ in range(2):  # a short call is mostly overhead, and says little of the pace of a long one
+    clock = time.process_time if setting.cores == 1 else time.perf_counter
+    (begin, most_steps, seconds), library_compile = timed(lambda: library_runner(setting), clock)
+    begin(1)()
+    if (pace := timed(begin(1), clock)[1]) * BLOCK > LONGEST:
+        return None
+    steps = BLOCK
+    for _ in range(3):  # a short call is mostly overhead, and says little of the pace of a long one
         pace = timed(begin(steps), clock)[1] / steps
-        steps = max(min(int(seconds / pace), most_steps) // BLOCK, 1) * BLOCK
+        steps = max(min(int(seconds / pace), most_steps, 10 * steps) // BLOCK, 1) * BLOCK
+    repeats = repeats if pace * steps < LONG else min(repeats, FEW_REPEATS)
     library = begin(steps)
-    bare, bare_compile = timed(lambda: fastest_bare_runner(ALGORITHMS[name], n, seeds, steps, cores, kind), clock)
+    bare, bare_compile = timed(lambda: fastest_bare_runner(setting, steps), clock)
     for runner in (library, bare):
-        assert np.isfinite(runner()).all(), f"{name} diverged"
+        assert np.isfinite(runner()).all(), f"{setting} diverged"
     pairs = []
     for i in range(repeats):
         order = (library, bare) if i % 2 == 0 else (bare, library)
         seconds = {runner: timed(runner, clock)[1] for runner in order}
         pairs.append((seconds[library], seconds[bare]))
     ratios = [ours / theirs for ours, theirs in pairs]
-    ours, theirs = (statistics.median(column) / (steps * seeds) * 1e6 for column in zip(*pairs, strict=True))
+    networks = setting.seeds * setting.streams
+    ours, theirs = (statistics.median(column) / (steps * networks) * 1e6 for column in zip(*pairs, strict=True))
     return Timing(
-        name,
-        kind,
-        n,
-        seeds,
         steps,
         ours,
         theirs,
@@ -81,20 +89,19 @@ def measure(name: str, kind: str, n: int, seeds: int, repeats: int, cores: int) 
     )
 
 
-def library_runner(name: str, n: int, seeds: int, kind: str = "rnn") -> tuple[Callable[[int], Runner], int, float]:
+def library_runner(setting: Setting) -> tuple[Callable[[int], Runner], int, float]:
     """For a number of steps, a call of the compiled loop that takes them; most steps; seconds it lasts in `train`."""
-    fleet = fleet_of(name, CELLS[kind](n), seeds)
+    fleet = fleet_of(setting.learner, CELLS[setting.cell](setting.n), setting.seeds, setting.streams)
     run = going(fleet)
     return lambda steps: lambda: run(steps), fleet.capacity, fleet.seconds
 
 
-def fastest_bare_runner(algorithm: Algorithm, n: int, seeds: int, steps: int, cores: int, kind: str) -> Runner:
+def fastest_bare_runner(setting: Setting, steps: int) -> Runner:
     """A bare loop with the seeds of a core vmapped, or one after the other, and compiled as it is fastest here."""
-    share = -(-seeds // cores)
-    ways = [OPTIONS, OPTIONS | PRODUCTS_IN_LOOP] if algorithm in (KF_RTRL, R_KF_RTRL) and n <= 32 else [OPTIONS]
-    runners = [
-        bare_runner(algorithm, n, seeds, steps, cores, size, kind, options) for size in {1, share} for options in ways
-    ]
+    share = -(-setting.seeds // setting.cores)
+    multiplies = setting.learner in ("kf-rtrl", "r-kf-rtrl", "r-ok") or setting.streams > 1
+    ways = [OPTIONS, OPTIONS | PRODUCTS_IN_LOOP] if multiplies and setting.n <= 32 else [OPTIONS]
+    runners = [bare_runner(setting, steps, size, options) for size in {1, share} for options in ways]
     if len(runners) == 1:
         return runners[0]
     for runner in runners:
@@ -102,29 +109,27 @@ def fastest_bare_runner(algorithm: Algorithm, n: int, seeds: int, steps: int, co
     return min(runners, key=lambda runner: timed(runner, time.perf_counter)[1])
 
 
-def bare_runner(
-    algorithm: Algorithm, n: int, seeds: int, steps: int, cores: int, size: int, kind: str, options: dict
-) -> Runner:
+def bare_runner(setting: Setting, steps: int, size: int, options: dict) -> Runner:
     """A bare loop: groups of seeds, vmapped inside, on a thread for each core."""
-    blocks, groups = steps // BLOCK, np.array_split(np.arange(seeds), -(-seeds // size))
+    algorithm, make, streams = ALGORITHMS[setting.learner], BARE_CELLS[setting.cell], setting.streams
+    blocks, groups = steps // BLOCK, np.array_split(np.arange(setting.seeds), -(-setting.seeds // size))
     alpha, root = jnp.asarray(1.0), jax.random.key(0)
     over = jax.vmap if size > 1 else lambda f, in_axes=0: f
 
     @jax.jit
     def begin(keys):
-        return over(lambda key: start(algorithm, BARE_CELLS[kind](alpha), n, key))(keys)
+        return over(lambda key: start(algorithm, make(alpha), setting.n, key, streams))(keys)
 
     @jax.jit
     def go(alpha, running, keys, first):
-        cell = BARE_CELLS[kind](alpha)
-        one = lambda running, key: advance(algorithm, cell, running[0], running[1], key, first, blocks)
+        one = lambda running, key: advance(algorithm, make(alpha), *running, key, first, blocks, streams)
         return over(one)(running, keys)
 
     fold = lambda group: jax.vmap(jax.random.fold_in, in_axes=(None, 0))(root, group)
     keys = [fold(group) if size > 1 else jax.random.fold_in(root, group[0]) for group in groups]
     running = [begin(key) for key in keys]
     compiled = go.lower(alpha, running[0], keys[0], 0).compile(options)
-    pool, number = ThreadPoolExecutor(cores), 0
+    pool, number = ThreadPoolExecutor(setting.cores), 0
 
     def run() -> np.ndarray:
         nonlocal running, number

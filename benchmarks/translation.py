@@ -20,9 +20,9 @@ class Translation:
     def __init__(self, kind: str):
         self.kind, self.cell = kind, CELLS[kind](1.0)
 
-    def carry(self, name: str, weights, a, state) -> Carry:
-        """A moment of the library."""
-        own = self.state(name, weights.cell, state)
+    def carry(self, name: str, weights, a, state, over: Callable) -> Carry:
+        """A moment of the library; what is not shared, `over` streams."""
+        own = over(lambda state: self.state(name, weights.cell, state))(state)
         return Carry(gates(weights.cell), weights.readout.W, weights.readout.b, a, own)
 
     def state(self, name: str, W, s) -> Any:

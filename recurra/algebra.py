@@ -124,6 +124,18 @@ def either(which: Bool[Array, ""], x: PyTree[Array], y: PyTree[Array]) -> PyTree
     return jax.tree.map(lambda u, v: jnp.where(which, u, v), x, y)
 
 
+def mean(x: PyTree[Array]) -> PyTree[Array]:
+    """The mean over the leading axis, leaf by leaf."""
+    # A product: it adds rows side by side, and is not drawn into the loops that make what it adds.
+    each = lambda leaf: jnp.tensordot(jnp.full(len(leaf), 1 / len(leaf), leaf.dtype), leaf, 1, precision=_EXACT)
+    return jax.tree.map(each, x)
+
+
+def mean_outer(u: Float[Array, "k n"], v: Float[Array, "k m"]) -> Float[Array, "n m"]:
+    """The mean of `outer` over rows."""
+    return matvec(u.T / len(u), v)
+
+
 def scale(factor: Float[Array, ""] | float, x: PyTree[Array]) -> PyTree[Array]:
     """factor · x, leaf by leaf."""
     return jax.tree.map(lambda leaf: factor * leaf, x)

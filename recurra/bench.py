@@ -70,10 +70,15 @@ def bench(
     """Measure every combination that fits, telling of each as it is done."""
     rows = []
     for kind, n, name, count, width in itertools.product(kinds, sizes, names, seeds, streams):
-        if _state_bytes(name, CELLS[kind](n)) * count * width <= MOST_BYTES:
+        if fits(name, kind, n, count * width):
             rows.append(measure(name, kind, n, count, width, repeats))
             tell(rows[-1])
     return rows
+
+
+def fits(name: str, kind: str, n: int, networks: int) -> bool:
+    """Whether the states of so many networks stay within bounds."""
+    return _state_bytes(name, CELLS[kind](n)) * networks <= MOST_BYTES
 
 
 def measure(name: str, kind: str, n: int, seeds: int, streams: int, repeats: int) -> Row:

@@ -135,7 +135,9 @@ class Fleet:
         zero = jnp.zeros((), "int32")
         program, (_, one_step) = traced(_advance, self._loop, *self._groups[0], zero, zero, 1, False)
         size = sum(leaf.size * leaf.dtype.itemsize for leaf in jax.tree.leaves(one_step))
-        take = compiled(_advance, self._device.platform, 2, multiplies_small(program))
+        # With streams every product is one of matrices, and calls for them are worth it.
+        in_loop = self._loop.streams == 1 and multiplies_small(program)
+        take = compiled(_advance, self._device.platform, 2, in_loop)
         return max(1, min(chunk, OUTPUT_BYTES // (size * len(self._groups)))), take
 
 

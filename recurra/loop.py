@@ -10,6 +10,7 @@ import jax.numpy as jnp
 import optax
 from jaxtyping import Array, Float, Int, PRNGKeyArray, PyTree
 
+from recurra.algebra import mean
 from recurra.cells.base import State, Weights
 from recurra.learners.base import Deferring, Intermittent, Learner
 from recurra.moment import Moment, Recorder, delay_lines, delayed
@@ -124,15 +125,20 @@ class Loop(eqx.Module):
             learned = {
                 name: deferring[name].defer(step.tick, learners[name])
                 if name in deferring
-                else learner.step(step.tick, learners[name], noise[name])
+                else learner.factors(step.tick, learners[name], noise[name])
                 for name, learner in self.learners.items()
             }
-            gradients, states = ({name: pair[i] for name, pair in learned.items()} for i in (0, 1))
-            return step, gradients, states
+            factors, states = ({name: pair[i] for name, pair in learned.items()} for i in (0, 1))
+            return step, factors, states
 
-        step, gradients, states = self.over_streams(look)(carry.state, x, label, carry.learners, noise)
+        step, factors, states = self.over_streams(look)(carry.state, x, label, carry.learners, noise)
         loss, output, readout_gradient, tick = step
-        loss, readout_gradient, gradients = self.mean((loss, readout_gradient, gradients))
+        loss, readout_gradient = self.mean((loss, readout_gradient))
+        gradient = lambda learner: learner.gradient if self.streams == 1 else learner.mean_gradient
+        gradients = {
+            name: gradient(learner)(self.network.cell, weights.cell, factors[name])
+            for name, learner in self.learners.items()
+        }
 
         cell_state, readout_state = carry.optimizers
         cell, cell_state = self._move(weights.cell, gradients[APPLIED], cell_state, t)
@@ -163,10 +169,7 @@ class Loop(eqx.Module):
 
     def mean(self, tree: PyTree[Array]) -> PyTree[Array]:
         """Over streams."""
-        # A product: it adds streams side by side, and is not drawn into the loops that make what it adds.
-        weight = jnp.full(self.streams, 1 / self.streams, self.network.cell.dtype)
-        mean = lambda leaf: jnp.tensordot(weight, leaf, 1, precision="highest")
-        return tree if self.streams == 1 else jax.tree.map(mean, tree)
+        return tree if self.streams == 1 else mean(tree)
 
     def _move(self, weights: Weights, gradient: Weights, state: PyTree, t: Int[Array, ""]) -> tuple[Weights, PyTree]:
         """The recurrent weights and their optimizer's state, moved if the learner emits here, not after a round."""

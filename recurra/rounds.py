@@ -46,5 +46,10 @@ def _fold(loop: Loop, carry: Carry, states: PyTree) -> PyTree:
 
 def _emit(loop: Loop, learner: Intermittent, carry: Carry, weights: PyTree, optimizer: PyTree) -> tuple[PyTree, PyTree]:
     """The recurrent weights and their optimizer's state, after the gradient of the round."""
-    gradient = loop.over_streams(lambda state: learner.gradient(loop.network.cell, weights, state))
-    return descend(loop.optimizer, loop.mean(gradient(carry.learners[APPLIED])), optimizer, weights)
+    cell, streams = loop.network.cell, loop.streams
+    found = loop.over_streams(lambda state: learner.credits(cell, weights, state))(carry.learners[APPLIED])
+    if streams > 1:  # the mean over streams is part of the sum over steps
+        found = jax.tree.map(lambda rows: rows.reshape(-1, *rows.shape[2:]), found)
+    traces, credit = found
+    gradient = cell.deposit_all(weights, traces, jax.tree.map(lambda c: c / streams, credit))
+    return descend(loop.optimizer, gradient, optimizer, weights)

@@ -100,7 +100,22 @@ def test_what_is_not_emitted_is_not_applied():
         assert distance(moved, held) > 0
 
 
-@pytest.mark.parametrize("learner", [rc.RTRL(), rc.FutureBPTT(T=3), rc.EfficientBPTT(T=4)], ids=lambda l: l.name)
+def ones(key, shape, dtype):
+    """Noise without chance, so that streams differ in their data alone."""
+    return jnp.ones(shape, dtype)
+
+
+OF_STREAMS = [
+    rc.RTRL(),
+    rc.RFLO(),
+    rc.KFRTRL(initial_scale=0.0, nu=ones),
+    rc.RKFRTRL(initial_scale=0.0, nu=ones),
+    rc.FutureBPTT(T=3),
+    rc.EfficientBPTT(T=4),
+]
+
+
+@pytest.mark.parametrize("learner", OF_STREAMS, ids=lambda l: l.name)
 def test_streams_share_weights_and_average_gradients(learner):
     """Against a run for each stream alone, from the same weights on the same data."""
     moments = {"x": lambda m: m.input, "y": lambda m: m.label, "g": rc.record.gradients, "loss": lambda m: m.loss}

@@ -4,7 +4,7 @@ import jax
 import jax.numpy as jnp
 
 from bare.cells import N_IN, width
-from bare.loop import BLOCK, Algorithm, descend, silent
+from bare.loop import BLOCK, Algorithm, silent
 
 PERTURBATION, KERNEL_RATE, FIRST_ALPHA = 1e-3, 5.0, 0.8
 
@@ -26,7 +26,7 @@ def kernl(s, state, zeta):
     gates = len(s.W)
     B = each(lambda k, D, b: filtered(s, (k,) * gates, D, b), keep, s.cell.D(s.local), B)
     parts = each(lambda a, b: weighed((s.cbar @ a,) * gates, b), A[0], B)
-    return descend(s.W, each(total, *parts)), (A, scale, B, noisy, Omega, Gamma)
+    return s.descend(each(total, *parts)), (A, scale, B, noisy, Omega, Gamma)
 
 
 def filtered(s, keep, D, B):
@@ -70,7 +70,7 @@ def rflo(s, B, noise):
     leaks = s.cell.leaks(s.local)
     B = filtered(s, leaks, s.local.E, B)
     gradient = weighed(s.cell.driven(s.local, s.credit), B)
-    return descend(s.W, gradient), tuple(None if leak is None else b for leak, b in zip(leaks, B, strict=True))
+    return s.descend(gradient), tuple(None if leak is None else b for leak, b in zip(leaks, B, strict=True))
 
 
 def rflo_start(key, cell, W):

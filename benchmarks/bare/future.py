@@ -4,7 +4,7 @@ import jax
 import jax.numpy as jnp
 
 from bare.cells import Sources, outer, width
-from bare.loop import N_OUT, Algorithm, descend, silent
+from bare.loop import N_OUT, Algorithm, silent
 
 HORIZON = 10
 SYNTHESIS_RATE, JACOBIAN_RATE, INTERVAL = 1e-3, 1e-3, 5
@@ -29,7 +29,7 @@ def e_bptt(s, history, noise):
         _, through_z = jax.lax.scan(back, none, (local, cbars), reverse=True)
         # A sum over time would become a library call, and slow the loop.
         ahat = Sources(befores, xs, jnp.ones((HORIZON, 1)))
-        return descend(s.W, tuple(over_time(u, ahat, hears) for u, hears in zip(through_z, s.cell.hears, strict=True)))
+        return s.descend(tuple(over_time(u, ahat, hears) for u, hears in zip(through_z, s.cell.hears, strict=True)))
 
     return jax.lax.cond(slot == HORIZON - 1, backward, lambda: s.W), history
 
@@ -65,7 +65,7 @@ def f_bptt(s, history, noise):
     c = tuple(jnp.where(s.t >= HORIZON, rows[0], 0) for rows in credit)
     oldest = slot(HORIZON)
     ahat = Sources(befores[oldest], xs[oldest], jnp.ones(()))
-    return descend(s.W, s.cell.deposit(s.cell.credit(at(HORIZON), c), ahat)), (*steps, credit)
+    return s.descend_along(s.cell.credit(at(HORIZON), c), ahat), (*steps, credit)
 
 
 def f_bptt_start(key, cell, W):
@@ -98,7 +98,7 @@ def dni(s, state, noise):
     seen, *kept = s.cell.pull(s.W, s.local, apply(A_star, s.a, s.label))
     state = synthesize(s, A, A_star, label, s.cbar, (cbar + seen, *kept))
     credit = s.cell.credit(s.local, apply(state[0], s.a, s.label))
-    return descend(s.W, s.cell.deposit(credit, s.ahat)), state
+    return s.descend_along(credit, s.ahat), state
 
 
 def first_synthesizer(key, variables, n):
@@ -120,7 +120,7 @@ def dni_b(s, state, noise):
     target = cbar + jnp.tanh(apply(A_star, s.a, s.label)[0]) @ J
     synthesizer = synthesize(s, A, A_star, label, s.error @ W_fb, (target,))
     credit = s.cell.credit(s.local, (*apply(synthesizer[0], s.a, s.label), *(None for _ in s.a[1:])))
-    return descend(s.W, s.cell.deposit(credit, s.ahat)), (synthesizer, J, W_fb)
+    return s.descend_along(credit, s.ahat), (synthesizer, J, W_fb)
 
 
 def dni_b_start(key, cell, W):

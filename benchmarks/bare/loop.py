@@ -13,6 +13,7 @@ import jax
 import jax.numpy as jnp
 
 from bare.cells import Cell, Local, Sources
+from bare.streams import mean, mean_outer, over
 
 BLOCK, SPAN, N_OUT, RATE = 128, 16, 2, 1e-4
 #: lags of the Add task
@@ -36,6 +37,17 @@ class Step(NamedTuple):
     label: jax.Array
     error: jax.Array
     cbar: jax.Array
+    streams: int
+
+    def descend(self, gradient):
+        """W after one step of plain gradient descent."""
+        return jax.tree.map(lambda w, g: w - RATE * g, self.W, mean(gradient, self.streams))
+
+    def descend_along(self, credit, ahat):
+        """The same for the gradient credit ahatᵀ, with credit for each gate."""
+        down = lambda u, w, v: None if w is None else w - RATE * mean_outer(u, v, self.streams)
+        gate = lambda W, u: Sources(*(down(u, *each) for each in zip(W, ahat, strict=True)))
+        return tuple(map(gate, self.W, credit))
 
     @property
     def credit(self):
@@ -73,11 +85,6 @@ def silent(key, cell, n):
     return None
 
 
-def descend(W, gradient):
-    """One step of plain gradient descent."""
-    return jax.tree.map(lambda w, g: w - RATE * g, W, gradient)
-
-
 def signs(key, shape):
     """±1, 32 of them from every random word."""
     size = 1
@@ -97,15 +104,21 @@ def add_block(past, key):
     return show(x), show(y), coins[BLOCK:]
 
 
-def start(algorithm, cell, n, key):
+def start(algorithm, cell, n, key, streams=1):
     """The carry and the last coins of one seed of n units before its first step."""
     key_W, key_out, key_state = jax.random.split(key, 3)
     W, W_out = cell.start(key_W, n), jax.random.normal(key_out, (N_OUT, n)) / n**0.5
-    a = (jnp.zeros(n),) * cell.states
-    return Carry(W, W_out, jnp.zeros(N_OUT), a, algorithm.start(key_state, cell, W)), jnp.zeros(T2)
+    of_stream = lambda key: ((jnp.zeros(n),) * cell.states, algorithm.start(key, cell, W), jnp.zeros(T2))
+    a, state, past = each_stream(of_stream, key_state, streams)
+    return Carry(W, W_out, jnp.zeros(N_OUT), a, state), past
 
 
-def take_step(algorithm, cell, carry, inputs):
+def each_stream(draw, key, streams, *of_stream):
+    """What is drawn for every stream with a key of its own."""
+    return draw(key, *of_stream) if streams == 1 else jax.vmap(draw)(jax.random.split(key, streams), *of_stream)
+
+
+def take_step(algorithm, cell, streams, carry, inputs):
     """One step: forward, loss, credit, and both updates."""
     t, x, label, noise = inputs
     W, W_out, b_out, before, state = carry
@@ -114,37 +127,41 @@ def take_step(algorithm, cell, carry, inputs):
     loss = -jnp.sum(label * log_y)
     error = jnp.exp(log_y) - label
     ahat = Sources(before[0], x, jnp.ones(()))
-    step = Step(t, cell, W, before, a, ahat, local, label, error, error @ W_out)
+    step = Step(t, cell, W, before, a, ahat, local, label, error, error @ W_out, streams)
     W, state = algorithm.learn(step, state, noise)
-    return Carry(W, W_out - RATE * jnp.outer(error, a[0]), b_out - RATE * error, a, state), loss
+    W_out = W_out - RATE * mean_outer(error, a[0], streams)
+    return Carry(W, W_out, b_out - RATE * mean(error, streams), a, state), loss
 
 
-def take_block(algorithm, cell, carry, inputs):
+def take_block(algorithm, cell, carry, inputs, streams=1):
     """The steps of a block, span by span where the algorithm has something to do at the end of one."""
-    step = lambda carry, inputs: take_step(algorithm, cell, carry, inputs)
+    step = over(lambda carry, inputs: take_step(algorithm, cell, streams, carry, inputs), streams)
     if algorithm.fold is None:
         return jax.lax.scan(step, carry, inputs)
 
     def span(carry, inputs):
         carry, losses = jax.lax.scan(step, carry, inputs)
-        return carry._replace(state=algorithm.fold(cell, carry.state)), losses
+        fold = lambda state: algorithm.fold(cell, state)
+        return carry._replace(state=(fold if streams == 1 else jax.vmap(fold))(carry.state)), losses
 
     spans = jax.tree.map(lambda rows: rows.reshape(BLOCK // SPAN, SPAN, *rows.shape[1:]), inputs)
     carry, losses = jax.lax.scan(span, carry, spans)
-    return carry, losses.reshape(BLOCK)
+    return carry, losses.reshape(BLOCK, *losses.shape[2:])
 
 
-def advance(algorithm, cell, carry, past, key, first, blocks):
-    """`blocks` blocks from number `first` on, and the loss of every step."""
+def advance(algorithm, cell, carry, past, key, first, blocks, streams=1):
+    """`blocks` blocks from number `first` on, and the loss of every step, the mean over streams."""
 
     def block(running, number):
         carry, past = running
         key_task, key_noise = jax.random.split(jax.random.fold_in(key, number))
-        x, label, past = add_block(past, key_task)
-        t = number * BLOCK + jnp.arange(BLOCK)
-        inputs = t, x, label, algorithm.noise(key_noise, cell, len(carry.a[0]))
-        carry, losses = take_block(algorithm, cell, carry, inputs)
-        return (carry, past), losses
+        x, label, past = each_stream(lambda key, past: add_block(past, key), key_task, streams, past)
+        noise = each_stream(lambda key: algorithm.noise(key, cell, carry.a[0].shape[-1]), key_noise, streams)
+        rows = x, label, noise
+        if streams > 1:  # steps go first
+            rows = jax.tree.map(lambda leaf: leaf.swapaxes(0, 1), rows)
+        carry, losses = take_block(algorithm, cell, carry, (number * BLOCK + jnp.arange(BLOCK), *rows), streams)
+        return (carry, past), losses if streams == 1 else losses.mean(axis=1)
 
     (carry, past), losses = jax.lax.scan(block, (carry, past), first + jnp.arange(blocks))
     return carry, past, losses.reshape(-1)

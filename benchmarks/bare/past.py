@@ -5,7 +5,7 @@ import jax.numpy as jnp
 
 from bare.cells import N_IN, Sources, width
 from bare.decompositions import orthonormal_rows, svd, times
-from bare.loop import BLOCK, Algorithm, descend, signs
+from bare.loop import BLOCK, Algorithm, signs
 
 RANK = 4
 
@@ -67,7 +67,7 @@ def uoro(s, state, nu):
     nu_Mbar = s.cell.deposit([u / rho1 for u in nu_D], s.ahat)
     B = jax.tree.map(lambda b, now: 1 / rho0 * b + now, B, nu_Mbar)
     credit = s.cbar @ A[0]
-    return descend(s.W, jax.tree.map(lambda b: credit * b, B)), (A, B)
+    return s.descend(jax.tree.map(lambda b: credit * b, B)), (A, B)
 
 
 def uoro_start(key, cell, W):
@@ -89,7 +89,7 @@ def kf_rtrl(s, state, nu):
     A = jax.tree.map(lambda a, now: nu[0] * rho0 * a + nu[1] * rho1 * now, A, s.ahat)
     now = [beside(gates, width(s.W)) for gates in D]
     B = tuple(nu[0] / rho0 * jb + nu[1] / rho1 * d for jb, d in zip(JB, now, strict=True))
-    return descend(s.W, s.cell.deposit(jnp.split(s.cbar @ B[0], len(s.W)), A)), (A, B)
+    return s.descend_along(jnp.split(s.cbar @ B[0], len(s.W)), A), (A, B)
 
 
 def kf_rtrl_start(key, cell, W):
@@ -121,7 +121,7 @@ def r_kf_rtrl(s, state, nu):
     )
     A = tuple(rho0 * a + rho1 * v for a, v in zip(A, nu, strict=True))
     row = Sources(*(s.cbar @ columns for columns in B[0]))
-    return descend(s.W, s.cell.deposit(A, row)), (A, B)
+    return s.descend_along(A, row), (A, B)
 
 
 def through_gates(cell, nu, D):
@@ -163,7 +163,7 @@ def r_ok(s, state, sign):
     rows = (B.reshape(-1, S * n)[:, :n] @ s.cbar).reshape(RANK, -1)
     blocks = [(gate[:, :n], gate[:, n:-1], gate[:, -1]) for gate in jnp.split(times(rows.T, A), len(s.W))]
     only = lambda gate, hears: Sources(*(block if heard else None for block, heard in zip(gate, hears, strict=True)))
-    return descend(s.W, tuple(map(only, blocks, s.cell.hears))), (A, B)
+    return s.descend(tuple(map(only, blocks, s.cell.hears))), (A, B)
 
 
 def thinned(sigma, sign):

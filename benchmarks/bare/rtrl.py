@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 
 from bare.cells import N_IN, Sources, width
-from bare.loop import SPAN, Algorithm, descend, silent
+from bare.loop import SPAN, Algorithm, silent
 
 
 def rtrl(s, state, noise):
@@ -32,7 +32,7 @@ def rtrl(s, state, noise):
         like_gate(rows.T @ ahat[hears] + (before @ m).reshape(width(s.W), -1), hears)
         for rows, m, hears in zip(credit, M, s.cell.hears, strict=True)
     ]
-    return descend(s.W, tuple(blocks)), (M, steps)
+    return s.descend(tuple(blocks)), (M, steps)
 
 
 def rtrl_fold(cell, state):

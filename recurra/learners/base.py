@@ -27,6 +27,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray, PyTree
 
+from recurra.algebra import mean
 from recurra.cells.adapter import GeneralCell
 from recurra.cells.base import Cell, Credit, State, Tangent, Weights
 from recurra.cells.unitwise import UnitwiseCell
@@ -102,6 +103,20 @@ class Learner(eqx.Module):
     def step(self, tick: Tick, state: PyTree, noise: PyTree) -> tuple[Weights, PyTree]:
         """The gradient for the recurrent weights, and the next state."""
 
+    # `step` in two, for a loop with several streams: the mean of their gradients may cost less than each of them.
+
+    def factors(self, tick: Tick, state: PyTree, noise: PyTree) -> tuple[PyTree[Array], PyTree]:
+        """What the gradient is the product of, and the next state."""
+        return self.step(tick, state, noise)
+
+    def gradient(self, cell: Cell, weights: Weights, factors: PyTree[Array]) -> Weights:
+        """The gradient from its factors."""
+        return factors
+
+    def mean_gradient(self, cell: Cell, weights: Weights, factors: PyTree[Array]) -> Weights:
+        """The mean of gradients from the factors of each, on their leading axis."""
+        return mean(jax.vmap(lambda each: self.gradient(cell, weights, each))(factors))
+
 
 class PastFacing(Learner):
     """M(t) = J M(t-1) + Mbar, gradient = cbar M."""
@@ -134,17 +149,18 @@ class Deferring(PastFacing):
     def step(self, tick: Tick, state: PyTree, noise: PyTree) -> tuple[Weights, PyTree]:
         if not self.defers(tick.cell):
             return super().step(tick, state, noise)
-        gradient, state = self.defer(tick, state)
+        factors, state = self.defer(tick, state)
         fold = lambda state: self.fold(tick.cell, tick.weights, state)
-        return gradient, jax.lax.cond(tick.t % SPAN == SPAN - 1, fold, lambda state: state, state)
+        state = jax.lax.cond(tick.t % SPAN == SPAN - 1, fold, lambda state: state, state)
+        return self.gradient(tick.cell, tick.weights, factors), state
 
     @abc.abstractmethod
     def defers(self, cell: Cell) -> bool:
         """Whether it lets steps of this cell wait; otherwise `step` is that of any past-facing learner."""
 
     @abc.abstractmethod
-    def defer(self, tick: Tick, state: PyTree) -> tuple[Weights, PyTree]:
-        """The gradient, and the state with this step waiting."""
+    def defer(self, tick: Tick, state: PyTree) -> tuple[PyTree[Array], PyTree]:
+        """What the gradient is the product of, and the state with this step waiting."""
 
     @abc.abstractmethod
     def fold(self, cell: Cell, weights: Weights, state: PyTree) -> PyTree:
@@ -155,8 +171,20 @@ class FutureFacing(Learner):
     """c(t) = cbar(t) + c(t+1) J(t+1), gradient = c Mbar."""
 
     def step(self, tick: Tick, state: PyTree, noise: PyTree) -> tuple[Weights, PyTree]:
+        factors, state = self.factors(tick, state, noise)
+        return self.gradient(tick.cell, tick.weights, factors), state
+
+    def factors(self, tick: Tick, state: PyTree, noise: PyTree) -> tuple[tuple[Credit, Any], PyTree]:
         c, trace, state = self.credit(tick, state)
-        return tick.cell.deposit(tick.weights, trace, c), state
+        return (c, trace), state
+
+    def gradient(self, cell: Cell, weights: Weights, factors: tuple[Credit, Any]) -> Weights:
+        c, trace = factors
+        return cell.deposit(weights, trace, c)
+
+    def mean_gradient(self, cell: Cell, weights: Weights, factors: PyTree[Array]) -> Weights:
+        c, traces = factors
+        return cell.deposit_all(weights, traces, jax.tree.map(lambda u: u / len(u), c))
 
     @abc.abstractmethod
     def credit(self, tick: Tick, state: PyTree) -> tuple[Credit, Any, PyTree]:
@@ -164,9 +192,9 @@ class FutureFacing(Learner):
 
 
 class Intermittent(Learner):
-    """Emits every T steps: there the gradient is computed from what was remembered, and zero elsewhere.
+    """Emits every T steps: there the gradient Σ c Mbar of all of them, and zero elsewhere.
 
-    A loop that knows where rounds of T steps end calls `remember` alone, and `gradient` there.
+    A loop that knows where rounds of T steps end calls `remember` alone, and `credits` there.
     """
 
     T: eqx.AbstractVar[int]
@@ -176,7 +204,7 @@ class Intermittent(Learner):
 
     def step(self, tick: Tick, state: PyTree, noise: PyTree) -> tuple[Weights, PyTree]:
         state = self.remember(tick, state, noise)
-        gradient = lambda: self.gradient(tick.cell, tick.weights, state)
+        gradient = lambda: tick.cell.deposit_all(tick.weights, *self.credits(tick.cell, tick.weights, state))
         nothing = lambda: jax.tree.map(jnp.zeros_like, tick.weights)
         return jax.lax.cond(self.emits(tick.t), gradient, nothing), state
 
@@ -185,8 +213,8 @@ class Intermittent(Learner):
         """The next state."""
 
     @abc.abstractmethod
-    def gradient(self, cell: Cell, weights: Weights, state: PyTree) -> Weights:
-        """The gradient that leaves after a step that emits."""
+    def credits(self, cell: Cell, weights: Weights, state: PyTree) -> tuple[PyTree[Array], PyTree[Array]]:
+        """The traces of the last T steps, leading axis time, and the credit of each, after a step that emits."""
 
 
 def check_pairing(learner: Learner, cell: Cell) -> None:

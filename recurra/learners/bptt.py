@@ -95,14 +95,14 @@ class EfficientBPTT(Intermittent):
         now = History(tick.trace, tick.cell.dense(tick.cbar))
         return jax.tree.map(lambda old, new: old.at[tick.t % self.T].set(new), state, now)
 
-    def gradient(self, cell: Cell, weights: Weights, state: History) -> Weights:
+    def credits(self, cell: Cell, weights: Weights, state: History) -> tuple[PyTree[Array], PyTree[Array]]:
         def back(carry: State, kept: History) -> tuple[State, State]:
             c = jax.tree.map(jnp.add, kept.credit, carry)
             return cell.pull(weights, kept.traces, c), c
 
         nothing = tuple(jnp.zeros(width, cell.dtype) for width in cell.widths)
         _, credit = jax.lax.scan(back, nothing, state, reverse=True)
-        return cell.deposit_all(weights, state.traces, credit)
+        return state.traces, credit
 
 
 def _empty_history(cell: Cell, weights: Weights, length: int) -> History:

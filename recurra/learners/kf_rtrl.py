@@ -8,10 +8,11 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, PRNGKeyArray
 
 from recurra import checks
-from recurra.algebra import balance, combine, mul, outer, total, vecmat
+from recurra.algebra import balance, combine, mul, total
 from recurra.cells.base import Cell, Credit, Weights
-from recurra.cells.unitwise import Sources, listened
-from recurra.learners.base import PastFacing, Tick, unitwise
+from recurra.cells.unitwise import Sources
+from recurra.learners.base import Tick, unitwise
+from recurra.learners.kronecker import KroneckerFactored, Vectors, rows
 from recurra.noise import Noise, signs
 
 
@@ -22,7 +23,7 @@ class Kronecker(NamedTuple):
     B: tuple[tuple[Float[Array, "n n"], ...], ...]
 
 
-class KFRTRL(PastFacing):
+class KFRTRL(KroneckerFactored):
     """A = ν0 ρ0 A + ν1 ρ1 ahat,   B = ν0 J B / ρ0 + ν1 D / ρ1.
 
     Mbar is the Kronecker product of ahat and D to begin with, so two random numbers a step are enough.
@@ -73,9 +74,5 @@ class KFRTRL(PastFacing):
             jax.tree.map(lambda jb, d: total(nu0 / rho0 * jb, mul(d, nu1 / rho1 * eye)), JB, by_gate),
         )
 
-    def contract(self, cell: Cell, weights: Weights, c: Credit, state: Kronecker) -> Weights:
-        def gate_gradient(gate: Sources, B: tuple[Array, ...]) -> Sources:
-            row = total(*(None if u is None else vecmat(u, b) for u, b in zip(c, B, strict=True)))
-            return listened(gate, state.A, lambda a: outer(row, a))
-
-        return tuple(gate_gradient(gate, B) for gate, B in zip(weights, state.B, strict=True))
+    def vectors(self, c: Credit, state: Kronecker) -> Vectors:
+        return rows(c, state.B), state.A

@@ -8,10 +8,11 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, PRNGKeyArray
 
 from recurra import checks
-from recurra.algebra import add, add_or_zero, balance, combine, inner, mul, outer, total, vecmat
+from recurra.algebra import add_or_zero, balance, combine, inner, mul, outer, total
 from recurra.cells.base import Cell, Credit, Weights
-from recurra.cells.unitwise import Sources, listened
-from recurra.learners.base import PastFacing, Tick, unitwise
+from recurra.cells.unitwise import Sources
+from recurra.learners.base import Tick, unitwise
+from recurra.learners.kronecker import KroneckerFactored, Vectors, rows
 from recurra.noise import Noise, signs
 
 
@@ -22,7 +23,7 @@ class ReverseKronecker(NamedTuple):
     B: tuple[tuple[Float[Array, "n _"], ...], ...]
 
 
-class RKFRTRL(PastFacing):
+class RKFRTRL(KroneckerFactored):
     """A = ρ0 A + ρ1 ν,   B = J B / ρ0 + ν Mbar / ρ1, where ν Mbar contracts the index i alone."""
 
     nu: Noise = eqx.field(static=True, default=signs)
@@ -78,8 +79,5 @@ class RKFRTRL(PastFacing):
         )
         return ReverseKronecker(combine(rho0, state.A, rho1, nu), tuple(B))
 
-    def contract(self, cell: Cell, weights: Weights, c: Credit, state: ReverseKronecker) -> Weights:
-        row = Sources(
-            *(add(*(None if u is None else vecmat(u, b) for u, b in zip(c, B, strict=True))) for B in state.B)
-        )
-        return tuple(listened(gate, row, lambda r, a=a: outer(a, r)) for gate, a in zip(weights, state.A, strict=True))
+    def vectors(self, c: Credit, state: ReverseKronecker) -> Vectors:
+        return state.A, Sources(*rows(c, state.B))

@@ -13,7 +13,7 @@ from typing import ClassVar, NamedTuple
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float, Int, PRNGKeyArray
+from jaxtyping import Array, Float, Int, PRNGKeyArray, PyTree
 
 from recurra.algebra import total, vecmat
 from recurra.cells.base import Cell, Credit, Weights
@@ -32,6 +32,15 @@ class Deferred(NamedTuple):
     columns: Float[Array, "span S n"]
     traces: Trace
     waiting: Int[Array, ""]
+
+
+class Pulled(NamedTuple):
+    """Credit carried back over a span: that of the state before it, which meets M, and that of each of its steps."""
+
+    before: Float[Array, " S"]
+    M: Float[Array, "S P"]
+    credit: Float[Array, "span S"]
+    traces: Trace
 
 
 class RTRL(Deferring):
@@ -63,14 +72,29 @@ class RTRL(Deferring):
     def defers(self, cell: Cell) -> bool:
         return isinstance(cell, UnitwiseCell) and (backend() == "cpu" if self.lazy is None else self.lazy)
 
-    def defer(self, tick: Tick, state: Deferred) -> tuple[Weights, Deferred]:
+    def defer(self, tick: Tick, state: Deferred) -> tuple[Pulled, Deferred]:
         slot = tick.t % SPAN
         step = unitwise(tick.cell).seen_columns(tick.weights, tick.trace), tick.trace
         put = lambda rows, row: rows.at[slot].set(row)
         columns, traces = jax.tree.map(put, (state.columns, state.traces), step)
         state = Deferred(state.M, columns, traces, slot + 1)
         # The same for all seeds, so not taken from the state, in which each seed has its own.
-        return _back(unitwise(tick.cell), tick.weights, tick.cbar, state, slot + 1), state
+        return _back(unitwise(tick.cell), tick.cbar, state, slot + 1), state
+
+    def gradient(self, cell: Cell, weights: Weights, factors: PyTree[Array]) -> Weights:
+        if not isinstance(factors, Pulled):
+            return factors
+        recent = cell.deposit_all(weights, factors.traces, unitwise(cell).split(factors.credit, axis=1))
+        return jax.tree.map(jnp.add, recent, cell.unravel(weights, vecmat(factors.before, factors.M)))
+
+    def mean_gradient(self, cell: Cell, weights: Weights, factors: PyTree[Array]) -> Weights:
+        if not isinstance(factors, Pulled):
+            return super().mean_gradient(cell, weights, factors)
+        # The sum over streams is part of both products.
+        before, *others = factors
+        M, credit, traces = jax.tree.map(lambda rows: rows.reshape(-1, *rows.shape[2:]), others)
+        streams = len(before)
+        return self.gradient(cell, weights, Pulled(before.reshape(-1) / streams, M, credit / streams, traces))
 
     def fold(self, cell: Cell, weights: Weights, state: Deferred) -> Deferred:
         M = unitwise(cell).fold_influence(weights, state.traces, state.columns, state.M)
@@ -81,13 +105,13 @@ class RTRL(Deferring):
 
     def contract(self, cell: Cell, weights: Weights, c: Credit, state: Float[Array, "S P"] | Deferred) -> Weights:
         if isinstance(state, Deferred):
-            return _back(unitwise(cell), weights, c, state, state.waiting)
+            return self.gradient(cell, weights, _back(unitwise(cell), c, state, state.waiting))
         rows = zip(c, cell.split(state), strict=True)
         return cell.unravel(weights, total(*(None if u is None else vecmat(u, M) for u, M in rows)))
 
 
-def _back(cell: UnitwiseCell, weights: Weights, c: Credit, state: Deferred, waiting: Int[Array, ""]) -> Weights:
-    """c M, from M before the span and the credit of each waiting step."""
+def _back(cell: UnitwiseCell, c: Credit, state: Deferred, waiting: Int[Array, ""]) -> Pulled:
+    """c M, in factors."""
     credit = jnp.zeros((SPAN, len(state.M)), cell.dtype)
 
     def pull(i: Array, running: tuple[Array, Array]) -> tuple[Array, Array]:
@@ -99,5 +123,4 @@ def _back(cell: UnitwiseCell, weights: Weights, c: Credit, state: Deferred, wait
         return cell.beside_leaks(H, c, seen), credit.at[slot].set(c)
 
     before, credit = jax.lax.fori_loop(0, waiting, pull, (jnp.concatenate(cell.dense(c)), credit))
-    recent = cell.deposit_all(weights, state.traces, cell.split(credit, axis=1))
-    return jax.tree.map(jnp.add, recent, cell.unravel(weights, vecmat(before, state.M)))
+    return Pulled(before, state.M, credit, state.traces)
