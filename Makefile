@@ -4,7 +4,7 @@ PYTHON ?= python3
 VENV := .venv
 STAMP := $(VENV)/.installed
 
-.PHONY: test lint types check report bench clean
+.PHONY: test lint types check report bench floor clean
 
 test: lint types check
 
@@ -32,6 +32,11 @@ report: $(STAMP)
 bench: .bench/.installed
 	.bench/bin/python benchmarks/compare.py --out bench
 	.bench/bin/recurra bench --out bench
+
+# Every learner, cell and size beside the same algorithm written by hand: bench/step_time.json and a plot. It takes about
+# two hours, and goes on where it was stopped.
+floor: $(STAMP)
+	$(VENV)/bin/python benchmarks/step_time.py --all --missing --out bench
 
 .bench/.installed: pyproject.toml benchmarks/requirements-peers.txt
 	test -x .bench/bin/python || $(PYTHON) -m venv .bench

@@ -17,7 +17,11 @@ from pathlib import Path
 
 #: peers of a learner: the module that runs them and what it calls them
 PEERS = {
-    "rflo": [("braintrace", "peers.braintrace_peer", "D_RTRL leaky")],
+    "rflo": [
+        ("braintrace", "peers.braintrace_peer", "D_RTRL leaky"),
+        # Nothing of the library's is the same; RFLO is the nearest, as cheap and as local.
+        ("braintrace", "peers.braintrace_peer", "pp_prop leaky"),
+    ],
     "uoro": [("braintrace", "peers.braintrace_peer", "UORO leaky")],
     "e-bptt": [("torch", "peers.torch_peer", "nn.RNN"), ("torch", "peers.torch_peer", "nn.RNNCell")],
 }

@@ -10,7 +10,7 @@
 The network has n units, of a tanh RNN if no other cell is named, and learns the Add task. A ratio is library / bare; at
 most 1.10 is wanted. On one core CPU seconds are counted, which other processes hardly change; on more, seconds on the
 wall. XLA_FLAGS hold for both. With --out each row is kept in step_time.json as it is measured, in the place of an older
-one of the same setting; with --missing only what is not there is measured.
+one of the same setting, and drawn in ratios.svg; with --missing only what is not there is measured.
 """
 
 import argparse
@@ -24,12 +24,14 @@ WANTED = 1.10
 LARGEST = {"rtrl": 128, "r-ok": 128}
 #: units, seeds and streams of --all
 EVERY_SIZE = [
-    *((32, seeds, 1) for seeds in (1, 20, 256)),
+    (32, 1, 1),
+    (32, 20, 1),
     (32, 1, 64),
     (128, 1, 1),
     (128, 20, 1),
     (512, 1, 1),
     (1024, 1, 1),
+    (32, 256, 1),
 ]
 EVERY_CELL = ("rnn", "gru", "lstm")
 
@@ -49,7 +51,7 @@ def main() -> None:
     if unknown:
         raise SystemExit(f"There are no learners {sorted(unknown)}: choose from {', '.join(ALGORITHMS)}.")
     names = options.learners or list(ALGORITHMS)
-    cells = EVERY_CELL if options.all else options.cell
+    cells = options.cell or (EVERY_CELL if options.all else ("rnn",))
     sizes = EVERY_SIZE if options.all else list(itertools.product(options.n, options.seeds, options.streams))
     for cell, streams in itertools.product(cells, sorted({min(streams, 3) for _, _, streams in sizes})):
         agreement.check(names, cell, streams)
@@ -69,6 +71,7 @@ def main() -> None:
         found = timing.measure(setting, options.repeats)
         print(line(setting, found), flush=True)
         kept.put(setting, found)
+    kept.draw()
 
 
 class Kept:
@@ -77,6 +80,13 @@ class Kept:
     def __init__(self, folder: Path | None):
         self.path = folder / "step_time.json" if folder else None
         self.rows = json.loads(self.path.read_text())["rows"] if self.path and self.path.exists() else []
+
+    def draw(self) -> None:
+        """A plot of all rows beside the file."""
+        from ratios import plot
+
+        if self.path and self.rows:
+            self.path.with_name("ratios.svg").write_text(plot(self.rows, WANTED))
 
     def has(self, setting) -> bool:
         """Whether it was measured."""
@@ -116,11 +126,11 @@ def parse() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     add = parser.add_argument
     add("--learners", nargs="+", default=[], metavar="NAME", help="which learners (all)")
-    add("--cell", nargs="+", choices=EVERY_CELL, default=["rnn"], help="which cells (rnn)")
+    add("--cell", nargs="+", choices=EVERY_CELL, default=[], help="which cells (rnn, or all with --all)")
     add("--seeds", nargs="+", type=int, default=[1, 20], metavar="COUNT", help="how many seeds (1 20)")
     add("--streams", nargs="+", type=int, default=[1], metavar="COUNT", help="how many streams share weights (1)")
     add("--n", nargs="+", type=int, default=[32], metavar="UNITS", help="how many units (32)")
-    add("--all", action="store_true", help="every cell, and every size there is a figure of")
+    add("--all", action="store_true", help="every size there is a figure of")
     add("--cores", type=int, default=1, help="cores to use (1)")
     add("--core", type=int, default=0, metavar="NUMBER", help="the first of them (0)")
     add("--repeats", type=int, default=7, help="pairs of calls (7)")

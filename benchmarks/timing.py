@@ -25,7 +25,7 @@ PRODUCTS_IN_LOOP = {"xla_cpu_multi_thread_eigen": False, "xla_cpu_experimental_y
 Runner = Callable[[], np.ndarray]
 FEW_STEPS = 10 * BLOCK
 #: seconds that a call may take for it to be measured, and from which on it is repeated less often
-LONGEST, LONG, FEW_REPEATS = 15.0, 3.0, 3
+LONGEST, LONG, FEW_REPEATS = 15.0, 2.0, 3
 
 
 class Setting(NamedTuple):
@@ -58,7 +58,8 @@ def measure(setting: Setting, repeats: int) -> Timing | None:
     clock = time.process_time if setting.cores == 1 else time.perf_counter
     (begin, most_steps, seconds), library_compile = timed(lambda: library_runner(setting), clock)
     begin(1)()
-    if (pace := timed(begin(1), clock)[1]) * BLOCK > LONGEST:
+    few, more = (timed(begin(steps), clock)[1] for steps in (1, 9))  # a call costs something by itself
+    if (more - few) / 8 * BLOCK > LONGEST:
         return None
     steps = BLOCK
     for _ in range(3):  # a short call is mostly overhead, and says little of the pace of a long one
