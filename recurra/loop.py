@@ -10,11 +10,11 @@ import jax.numpy as jnp
 import optax
 from jaxtyping import Array, Float, Int, PRNGKeyArray, PyTree
 
-from recurra.algebra import mean
+from recurra.algebra import mean, mean_outer
 from recurra.cells.base import State, Weights
 from recurra.learners.base import Deferring, Intermittent, Learner
 from recurra.moment import Moment, Recorder, delay_lines, delayed
-from recurra.network import Network, NetworkWeights, Step
+from recurra.network import Network, NetworkWeights, Readout, Step
 from recurra.tasks.base import BLOCK, Task
 
 Optimizer = optax.GradientTransformation | Float[Array, ""] | float
@@ -133,7 +133,8 @@ class Loop(eqx.Module):
 
         step, factors, states = self.over_streams(look)(carry.state, x, label, carry.learners, noise)
         loss, output, readout_gradient, tick = step
-        loss, readout_gradient = self.mean((loss, readout_gradient))
+        if self.streams > 1:
+            loss, readout_gradient = mean(loss), Readout(mean_outer(tick.error, tick.state[0]), mean(tick.error))
         gradient = lambda learner: learner.gradient if self.streams == 1 else learner.mean_gradient
         gradients = {
             name: gradient(learner)(self.network.cell, weights.cell, factors[name])
@@ -166,10 +167,6 @@ class Loop(eqx.Module):
     def over_streams(self, f: Callable) -> Callable:
         """f, for every stream."""
         return f if self.streams == 1 else jax.vmap(f)
-
-    def mean(self, tree: PyTree[Array]) -> PyTree[Array]:
-        """Over streams."""
-        return tree if self.streams == 1 else mean(tree)
 
     def _move(self, weights: Weights, gradient: Weights, state: PyTree, t: Int[Array, ""]) -> tuple[Weights, PyTree]:
         """The recurrent weights and their optimizer's state, moved if the learner emits here, not after a round."""
