@@ -16,6 +16,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.extend.core import Jaxpr
 from jaxtyping import Array, Int, Key, PRNGKeyArray, PyTree
 
 from recurra.compiling import compiled, multiplies_small, traced
@@ -30,7 +31,7 @@ CHUNK_SECONDS, CALL_SECONDS = 0.5, 0.01
 OUTPUT_BYTES = 64 * 2**20
 #: Seeds are vmapped if a core has so many and each carries so few bytes from step to step; others are faster one by
 #: one, in the core's nearest cache. Learners that are faster together are so until they carry more.
-TOGETHER_SEEDS, TOGETHER_BYTES, TOGETHER_MOST_BYTES = 6, 32 * 2**10, 160 * 2**10
+TOGETHER_SEEDS, TOGETHER_BYTES, TOGETHER_MOST_BYTES = 6, 22 * 2**10, 160 * 2**10
 #: What a group of seeds carries stays in a core's cache.
 GROUP_BYTES = 512 * 2**10
 #: Bytes that the fullest core must carry, for each learner, for an accelerator to be faster. Its step takes some 20 µs
@@ -58,8 +59,9 @@ class Fleet:
             init = compiled(_init, self._device.platform, 0)  # it runs once, and may take longer to compile than to run
             self._groups = [init(self._loop, fold(key, np.array(group))) for group in groups]
             self.capacity, self._take = self._program(chunk)
-        self._stride = stride(loop)
-        self._strides = not on_cores and self.capacity >= self._stride
+        self._strides = not on_cores and self.capacity >= stride(loop)
+        #: a number of steps that whole multiples of are best taken
+        self.stride = stride(loop) if self._strides else 1
         #: how long a call of `advance` should last, so that its calls of the program are long enough to be worth it
         self.seconds = max(CHUNK_SECONDS, CALL_SECONDS * -(-len(groups) // cores()))
         # A call that takes no step compiles, once, before the threads that share the program start.
@@ -74,7 +76,7 @@ class Fleet:
         return parts[0] if len(parts) == 1 else jax.tree.map(lambda *rows: np.concatenate(rows, axis=1), *parts)
 
     def _advance(self, start: int, stop: int) -> PyTree[np.ndarray]:
-        strides = self._strides and start % self._stride == 0 and stop % self._stride == 0
+        strides = self._strides and start % self.stride == 0 and stop % self.stride == 0
         with self._there():  # bounds go in as arrays, so that no number of steps compiles anew
             bounds = jnp.asarray(start, "int32"), jnp.asarray(stop, "int32")
         outputs = list(self._pool.map(lambda group: self._call(group, bounds, strides), self._groups))
@@ -87,7 +89,7 @@ class Fleet:
 
     def _stride_edges(self, start: int, stop: int) -> set[int]:
         """Where whole strides begin and end between two steps, if they are taken on their own."""
-        first, last = -(-start // self._stride) * self._stride, stop // self._stride * self._stride
+        first, last = -(-start // self.stride) * self.stride, stop // self.stride * self.stride
         return {first, last} if self._strides and first < last else set()
 
     def weights(self) -> NetworkWeights:
@@ -135,9 +137,7 @@ class Fleet:
         zero = jnp.zeros((), "int32")
         program, (_, one_step) = traced(_advance, self._loop, *self._groups[0], zero, zero, 1, False)
         size = sum(leaf.size * leaf.dtype.itemsize for leaf in jax.tree.leaves(one_step))
-        # With streams every product is one of matrices, and calls for them are worth it.
-        in_loop = self._loop.streams == 1 and multiplies_small(program)
-        take = compiled(_advance, self._device.platform, 2, in_loop)
+        take = compiled(_advance, self._device.platform, 2, _products_in_loop(self._loop, program))
         return max(1, min(chunk, OUTPUT_BYTES // (size * len(self._groups)))), take
 
 
@@ -204,7 +204,12 @@ def _together(loop: Loop, key: PRNGKeyArray, carried: int, seeds: int, share: in
     if not preferred or carried > TOGETHER_MOST_BYTES or busy < 0.75 * cores():
         return False
     # Small products are part of the loop of one seed, and it needs no company.
-    return not multiplies_small(traced(_one_step, loop, key)[0])
+    return not _products_in_loop(loop, traced(_one_step, loop, key)[0])
+
+
+def _products_in_loop(loop: Loop, program: Jaxpr) -> bool:
+    # With streams every product is one of matrices, and calls for them are worth it.
+    return loop.streams == 1 and multiplies_small(program)
 
 
 def _one_step(loop: Loop, key: PRNGKeyArray) -> PyTree[Array]:

@@ -12,7 +12,7 @@ from jaxtyping import Array, Float, Int, PRNGKeyArray, PyTree
 
 from recurra.algebra import mean, mean_outer
 from recurra.cells.base import State, Weights
-from recurra.learners.base import Deferring, Intermittent, Learner
+from recurra.learners.base import Deferring, Learner, emits_in_rounds, splits
 from recurra.moment import Moment, Recorder, delay_lines, delayed
 from recurra.network import Network, NetworkWeights, Readout, Step
 from recurra.tasks.base import BLOCK, Task
@@ -122,24 +122,21 @@ class Loop(eqx.Module):
 
         def look(a: State, x: Array, label: Array, learners: PyTree, noise: PyTree) -> tuple[Step, dict, dict]:
             step = self.network.step(weights, a, x, label, t)
-            learned = {
-                name: deferring[name].defer(step.tick, learners[name])
-                if name in deferring
-                else learner.factors(step.tick, learners[name], noise[name])
-                for name, learner in self.learners.items()
-            }
-            factors, states = ({name: pair[i] for name, pair in learned.items()} for i in (0, 1))
-            return step, factors, states
 
-        step, factors, states = self.over_streams(look)(carry.state, x, label, carry.learners, noise)
+            def learned(name: str, learner: Learner) -> tuple[PyTree, PyTree]:
+                if name in deferring:
+                    return deferring[name].defer(step.tick, learners[name])
+                return (learner.factors if self._splits(name) else learner.step)(step.tick, learners[name], noise[name])
+
+            pairs = {name: learned(name, learner) for name, learner in self.learners.items()}
+            found, states = ({name: pair[i] for name, pair in pairs.items()} for i in (0, 1))
+            return step, found, states
+
+        step, found, states = self.over_streams(look)(carry.state, x, label, carry.learners, noise)
         loss, output, readout_gradient, tick = step
         if self.streams > 1:
             loss, readout_gradient = mean(loss), Readout(mean_outer(tick.error, tick.state[0]), mean(tick.error))
-        gradient = lambda learner: learner.gradient if self.streams == 1 else learner.mean_gradient
-        gradients = {
-            name: gradient(learner)(self.network.cell, weights.cell, factors[name])
-            for name, learner in self.learners.items()
-        }
+        gradients = {name: self._gradient(name, weights.cell, each) for name, each in found.items()}
 
         cell_state, readout_state = carry.optimizers
         cell, cell_state = self._move(weights.cell, gradients[APPLIED], cell_state, t)
@@ -168,10 +165,21 @@ class Loop(eqx.Module):
         """f, for every stream."""
         return f if self.streams == 1 else jax.vmap(f)
 
+    def _splits(self, name: str) -> bool:
+        """Whether a learner hands over the factors of its gradient."""
+        return name in self.deferring or (self.streams > 1 and splits(self.learners[name]))
+
+    def _gradient(self, name: str, weights: Weights, found: PyTree[Array]) -> Weights:
+        """The mean over streams, from gradients or their factors."""
+        cell, learner = self.network.cell, self.learners[name]
+        if not self._splits(name):
+            return found if self.streams == 1 else mean(found)
+        return (learner.gradient if self.streams == 1 else learner.mean_gradient)(cell, weights, found)
+
     def _move(self, weights: Weights, gradient: Weights, state: PyTree, t: Int[Array, ""]) -> tuple[Weights, PyTree]:
         """The recurrent weights and their optimizer's state, moved if the learner emits here, not after a round."""
         learner = self.learners[APPLIED]
-        emits = False if isinstance(learner, Intermittent) else learner.emits(t)
+        emits = False if emits_in_rounds(learner) else learner.emits(t)
         if emits is False:
             return weights, state
         if emits is True:

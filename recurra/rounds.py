@@ -6,14 +6,14 @@ from collections.abc import Callable
 import jax
 from jaxtyping import Array, Int, PyTree
 
-from recurra.learners.base import SPAN, Intermittent
+from recurra.learners.base import SPAN, Intermittent, emits_in_rounds
 from recurra.loop import APPLIED, Carry, Loop, descend
 
 
 def period(loop: Loop) -> int:
     """The steps of a round, 0 if nothing is done after one."""
     applied = loop.learners[APPLIED]
-    emission = (applied.T,) if isinstance(applied, Intermittent) else ()
+    emission = (applied.T,) if emits_in_rounds(applied) else ()
     return math.gcd(*emission, *(SPAN for _ in loop.deferring))
 
 
@@ -30,7 +30,7 @@ def end_round(loop: Loop, carry: Carry, t: Int[Array, ""], is_whole: bool = Fals
         folded = where_due(SPAN, lambda states: _fold(loop, carry, states), waiting)
         carry = carry._replace(learners=carry.learners | folded)
     applied = loop.learners[APPLIED]
-    if isinstance(applied, Intermittent):
+    if emits_in_rounds(applied):
         now = carry.weights.cell, carry.optimizers[0]
         cell, optimizer = where_due(applied.T, lambda now: _emit(loop, applied, carry, *now), now)
         weights = carry.weights._replace(cell=cell)

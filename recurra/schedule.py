@@ -15,8 +15,8 @@ from recurra.loop import Carry, Keys, Loop
 from recurra.rounds import end_round, period
 from recurra.tasks.base import BLOCK
 
-#: how many steps are compiled one after the other for an accelerator
-UNROLL = 2
+#: steps that an accelerator takes between two looks at the host, and how many of them are compiled one after the other
+STRIDE, UNROLL = 32, 2
 
 #: a run on its way, and what was recorded of it
 Running = tuple[Carry, PyTree[Array]]
@@ -74,15 +74,16 @@ def advance(
 
 
 def stride(loop: Loop) -> int:
-    """Steps that an accelerator takes between two looks at the host: whole blocks and whole rounds."""
-    return math.lcm(BLOCK, period(loop) or 1)
+    """Steps that an accelerator takes between two looks at the host: whole rounds, of a block or of several."""
+    every = period(loop)
+    return STRIDE if not every or STRIDE % every == 0 else math.lcm(BLOCK, every)
 
 
 def _by_strides(
     loop: Loop, carry: Carry, keys: Keys, start: Int[Array, ""], stop: Int[Array, ""], records: PyTree[Array]
 ) -> Running:
     length = stride(loop)
-    every = period(loop) or length
+    every, drawn = period(loop) or length, math.lcm(BLOCK, length)
 
     def draw(carry: Carry, number: Array) -> tuple[Carry, PyTree[Array]]:
         rows, task = loop.draw(carry, keys, number)
@@ -98,18 +99,28 @@ def _by_strides(
         carry, record = jax.lax.scan(step, carry, inputs, unroll=UNROLL)
         return end_round(loop, carry, inputs[0][-1] + 1, is_whole=True), record
 
-    def one_stride(k: Array, running: Running) -> Running:
-        carry, records = running
-        blocks = length // BLOCK
-        carry, rows = jax.lax.scan(draw, carry, k * blocks + jnp.arange(blocks, dtype="int32"))
-        t = k * length + jnp.arange(length, dtype="int32").reshape(blocks, BLOCK)
-        in_rounds = lambda leaf: leaf.reshape(-1, every, *leaf.shape[2:])
-        carry, new = jax.lax.scan(steps_of_round, carry, jax.tree.map(in_rounds, (t, rows)))
+    def draw_and_take(number: Array, running: Running) -> Running:
+        before = number * drawn
+        t = before + jnp.arange(drawn, dtype="int32")
+        numbers = jax.lax.div(before, BLOCK) + jnp.arange(drawn // BLOCK, dtype="int32")
+        after, rows = jax.lax.scan(draw, running[0], numbers)
+        inputs = t, jax.tree.map(lambda leaf: leaf.reshape(drawn, *leaf.shape[2:]), rows)
+        first, last = jnp.maximum(start - before, 0), jnp.minimum(stop - before, drawn)
 
-        def put(rows: Array, new: Array) -> Array:
-            in_line = new.reshape(length, *new.shape[2:])
-            return jax.lax.dynamic_update_slice_in_dim(rows, in_line, k * length - start, axis=0)
+        def one_stride(k: Array, running: Running) -> Running:
+            carry, records = running
+            cut = lambda leaf: jax.lax.dynamic_slice_in_dim(leaf, k * length, length)
+            in_rounds = lambda leaf: cut(leaf).reshape(-1, every, *leaf.shape[1:])
+            carry, new = jax.lax.scan(steps_of_round, carry, jax.tree.map(in_rounds, inputs))
 
-        return carry, jax.tree.map(put, records, new)
+            def put(rows: Array, new: Array) -> Array:
+                in_line = new.reshape(length, *new.shape[2:])
+                return jax.lax.dynamic_update_slice_in_dim(rows, in_line, before + k * length - start, axis=0)
 
-    return jax.lax.fori_loop(start // length, stop // length, one_stride, (carry, records))
+            return carry, jax.tree.map(put, records, new)
+
+        carry, records = jax.lax.fori_loop(first // length, last // length, one_stride, running)
+        done = lambda new, old: jnp.where(last == drawn, new, old)  # a block left half-way is drawn again
+        return carry._replace(task=jax.tree.map(done, after.task, carry.task)), records
+
+    return jax.lax.fori_loop(start // drawn, (stop - 1) // drawn + 1, draw_and_take, (carry, records))

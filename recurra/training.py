@@ -82,7 +82,7 @@ def train(
         began = time.perf_counter()
         with Fleet(loop, root, which, chunk) as fleet:
             compiled = time.perf_counter()
-            done, length = kept.load(fleet, losses), min(fleet.capacity, 2 * BLOCK)
+            done, length = kept.load(fleet, losses), max(fleet.stride, min(fleet.capacity, 2 * BLOCK))
             if done > steps:
                 raise CheckpointError(f"The checkpoint {checkpoint} is at step {done} already, and `steps` is {steps}.")
             report(done)
@@ -93,7 +93,7 @@ def train(
                 losses.append(loss)
                 records.append(recorded)
                 pace = fleet.seconds / max(time.perf_counter() - started, 1e-3)
-                length = max(1, min(fleet.capacity, int((until - done) * min(pace, 8))))
+                length = max(fleet.stride, min(fleet.capacity, int((until - done) * min(pace, 8))))
                 done = until
                 kept.keep(fleet, losses, done)
                 try:

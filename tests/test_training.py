@@ -93,6 +93,40 @@ class Silent(rc.RFLO):
         return t < 0
 
 
+def never(self, t):
+    """Emits at no step."""
+    return t < 0
+
+
+def no_gradient(self, tick, state, noise):
+    """In the place of a learner's `step`."""
+    return jax.tree.map(jnp.zeros_like, tick.weights), state
+
+
+def no_contraction(self, cell, weights, c, state):
+    """In the place of a past-facing learner's `contract`."""
+    return jax.tree.map(jnp.zeros_like, weights)
+
+
+CHANGED = [
+    (rc.DNI, "step", no_gradient),
+    (rc.KFRTRL, "step", no_gradient),
+    (rc.KFRTRL, "contract", no_contraction),
+    (rc.EfficientBPTT, "step", no_gradient),
+    (rc.EfficientBPTT, "emits", never),
+]
+
+
+@pytest.mark.parametrize("streams", [1, 3])
+@pytest.mark.parametrize(("kind", "method", "instead"), CHANGED)
+def test_what_a_subclass_changes_is_what_is_applied(kind, method, instead, streams):
+    changed = type("Changed", (kind,), {method: instead})
+    cell = lambda learner: train(learner, optimizer=0.1, seeds=1, streams=streams).weights.cell
+    start, own, moved = map(cell, (rc.Fixed(), changed(), kind()))
+    assert distance(own, start) == 0
+    assert distance(moved, start) > 0
+
+
 def test_what_is_not_emitted_is_not_applied():
     for optimizer in (0.01, optax.sgd(0.01)):
         moved, held = (train(learner, optimizer=optimizer).weights.cell for learner in (rc.RFLO(), Silent()))

@@ -20,7 +20,7 @@ The axes are class metadata for tables, legends and tests; nothing dispatches on
 """
 
 import abc
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, TypeGuard
 
 import equinox as eqx
 import jax
@@ -103,7 +103,8 @@ class Learner(eqx.Module):
     def step(self, tick: Tick, state: PyTree, noise: PyTree) -> tuple[Weights, PyTree]:
         """The gradient for the recurrent weights, and the next state."""
 
-    # `step` in two, for a loop with several streams: the mean of their gradients may cost less than each of them.
+    # `step` in two, for a loop with several streams: the mean of their gradients may cost less than each of them. A
+    # learner that writes only `step` needs none of this.
 
     def factors(self, tick: Tick, state: PyTree, noise: PyTree) -> tuple[PyTree[Array], PyTree]:
         """What the gradient is the product of, and the next state."""
@@ -194,7 +195,7 @@ class FutureFacing(Learner):
 class Intermittent(Learner):
     """Emits every T steps: there the gradient Σ c Mbar of all of them, and zero elsewhere.
 
-    A loop that knows where rounds of T steps end calls `remember` alone, and `credits` there.
+    A loop that knows where rounds of T steps end takes the gradient from `credits` there, and none from `step`.
     """
 
     T: eqx.AbstractVar[int]
@@ -227,6 +228,19 @@ def check_pairing(learner: Learner, cell: Cell) -> None:
         "recurra.GRU or recurra.LSTM, or a learner that takes any cell: RTRL, UORO, EfficientBPTT, FutureBPTT, DNI or "
         "Fixed."
     )
+
+
+def splits(learner: Learner) -> bool:
+    """Whether `factors` and `mean_gradient` stand for `step`: not where a subclass wrote `step` or what it calls."""
+    classes = type(learner).__mro__
+    written = lambda name: next(i for i, each in enumerate(classes) if name in vars(each) or each is Learner)
+    return written("factors") <= min(written("step"), written("contract"))
+
+
+def emits_in_rounds(learner: Learner) -> TypeGuard[Intermittent]:
+    """Whether it emits every T steps and at no other time, as far as the library's own classes say."""
+    kind = type(learner)
+    return isinstance(learner, Intermittent) and kind.step is Intermittent.step and kind.emits is Intermittent.emits
 
 
 def unitwise(cell: Cell) -> UnitwiseCell:

@@ -7,7 +7,6 @@ from typing import Any, ClassVar, NamedTuple
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 from jaxtyping import Array, Bool, Int, PRNGKeyArray, PyTree
 
 from recurra import checks
@@ -53,7 +52,8 @@ class FutureBPTT(FutureFacing):
         return _empty_history(cell, weights, self.T + 1)
 
     def credit(self, tick: Tick, state: History) -> tuple[Credit, Any, History]:
-        slot = lambda lag: jax.lax.rem(tick.t + (self.T + 1 - lag), np.int32(self.T + 1))
+        length = jnp.asarray(self.T + 1, tick.t.dtype)
+        slot = lambda lag: jax.lax.rem(tick.t + (length - lag), length)
         at = lambda lag: jax.tree.map(lambda rows: rows[slot(lag)], traces)
         traces = jax.tree.map(lambda old, new: old.at[slot(0)].set(new), state.traces, tick.trace)
         cbar = tick.cell.dense(tick.cbar)

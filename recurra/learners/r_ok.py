@@ -38,7 +38,6 @@ class ROK(PastFacing):
     memory: ClassVar[str] = "rn²"
     time: ClassVar[str] = "rn³"
     unitwise: ClassVar[bool] = True
-    together: ClassVar[bool | None] = True  # its many small steps are
 
     def __check_init__(self) -> None:
         checks.whole(self, "r")
