@@ -34,9 +34,9 @@ bench: .bench/.installed
 	.bench/bin/recurra bench --out bench
 
 # Every learner, cell and size beside the same algorithm written by hand: bench/step_time.json and a plot. It takes about
-# two hours, and goes on where it was stopped.
+# two hours; after a stop, MISSING=--missing goes on with what is not there.
 floor: $(STAMP)
-	$(VENV)/bin/python benchmarks/step_time.py --all --missing --out bench
+	$(VENV)/bin/python benchmarks/step_time.py --all $(MISSING) --out bench
 
 .bench/.installed: pyproject.toml benchmarks/requirements-peers.txt
 	test -x .bench/bin/python || $(PYTHON) -m venv .bench

@@ -86,7 +86,8 @@ class Kept:
         from ratios import plot
 
         if self.path and self.rows:
-            self.path.with_name("ratios.svg").write_text(plot(self.rows, WANTED))
+            on_one_core = [row for row in self.rows if row["cores"] == 1 and row["ratio"]]
+            self.path.with_name("ratios.svg").write_text(plot(on_one_core, WANTED))
 
     def has(self, setting) -> bool:
         """Whether it was measured."""
@@ -94,11 +95,12 @@ class Kept:
 
     def put(self, setting, found) -> None:
         """Keep what was found, None if it would have taken too long."""
-        if not self.path or found is None:
+        if not self.path:
             return
         from recurra.machine import machine, versions
 
-        new = setting._asdict() | {name: round(value, 4) for name, value in found._asdict().items()}
+        values = {"ratio": None} if found is None else found._asdict()
+        new = setting._asdict() | {name: value and round(value, 4) for name, value in values.items()}
         self.rows = [row for row in self.rows if not self._is_of(row, setting)] + [new]
         report = {"machine": machine(), "versions": versions(), "rows": self.rows}
         self.path.parent.mkdir(parents=True, exist_ok=True)
@@ -130,7 +132,9 @@ def parse() -> argparse.Namespace:
     add("--seeds", nargs="+", type=int, default=[1, 20], metavar="COUNT", help="how many seeds (1 20)")
     add("--streams", nargs="+", type=int, default=[1], metavar="COUNT", help="how many streams share weights (1)")
     add("--n", nargs="+", type=int, default=[32], metavar="UNITS", help="how many units (32)")
-    add("--all", action="store_true", help="every size there is a figure of")
+    add(
+        "--all", action="store_true", help="every size there is a figure of, in the place of --n, --seeds and --streams"
+    )
     add("--cores", type=int, default=1, help="cores to use (1)")
     add("--core", type=int, default=0, metavar="NUMBER", help="the first of them (0)")
     add("--repeats", type=int, default=7, help="pairs of calls (7)")

@@ -61,6 +61,7 @@ def measure(setting: Setting, repeats: int) -> Timing | None:
     few, more = (timed(begin(steps), clock)[1] for steps in (1, 9))  # a call costs something by itself
     if (more - few) / 8 * BLOCK > LONGEST:
         return None
+    begin(BLOCK - 11)()  # to the end of the block
     steps = BLOCK
     for _ in range(3):  # a short call is mostly overhead, and says little of the pace of a long one
         pace = timed(begin(steps), clock)[1] / steps

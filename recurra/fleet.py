@@ -31,7 +31,7 @@ CHUNK_SECONDS, CALL_SECONDS = 0.5, 0.01
 OUTPUT_BYTES = 64 * 2**20
 #: Seeds are vmapped if a core has so many and each carries so few bytes from step to step; others are faster one by
 #: one, in the core's nearest cache. Learners that are faster together are so until they carry more.
-TOGETHER_SEEDS, TOGETHER_BYTES, TOGETHER_MOST_BYTES = 6, 22 * 2**10, 160 * 2**10
+TOGETHER_SEEDS, TOGETHER_BYTES, TOGETHER_MOST_BYTES = 6, 22 * 2**10, 64 * 2**10
 #: What a group of seeds carries stays in a core's cache.
 GROUP_BYTES = 512 * 2**10
 #: Bytes that the fullest core must carry, for each learner, for an accelerator to be faster. Its step takes some 20 µs
@@ -51,8 +51,8 @@ class Fleet:
         groups = [seeds[i : i + size] for i in range(0, len(seeds), size)]
         groups[-1] += seeds[-1:] * (size - len(groups[-1]))
         self._rows = [[seeds.index(seed) for seed in group] for group in groups]
-        # With some threads more than cores, no core is idle while the last groups finish.
-        self._pool = ThreadPoolExecutor(min(2 * cores(), len(groups)))
+        # With more threads than cores, no core is idle while the last groups finish.
+        self._pool = ThreadPoolExecutor(min(2 * cores() if cores() > 1 else 1, len(groups)))
         with self._there():
             self._loop = jax.tree.map(lambda leaf: jnp.asarray(leaf) if eqx.is_array(leaf) else leaf, loop)
             fold = jax.vmap(jax.random.fold_in, in_axes=(None, 0))
