@@ -26,7 +26,7 @@ from recurra.network import NetworkWeights
 from recurra.schedule import advance, stride
 
 #: Seconds that all seeds take together before progress is told, at least, and one call of a group: it costs 0.3 ms.
-CHUNK_SECONDS, CALL_SECONDS = 0.5, 0.01
+CHUNK_SECONDS, CALL_SECONDS = 0.5, 0.02
 #: bytes of per-step output that one compiled call may hold
 OUTPUT_BYTES = 64 * 2**20
 #: Seeds are vmapped if a core has so many and each carries so few bytes from step to step; others are faster one by
@@ -81,7 +81,8 @@ class Fleet:
             bounds = jnp.asarray(start, "int32"), jnp.asarray(stop, "int32")
         outputs = list(self._pool.map(lambda group: self._call(group, bounds, strides), self._groups))
         self._groups = [(carry, keys) for (carry, _), (_, keys) in zip(outputs, self._groups, strict=True)]
-        return jax.tree.map(lambda leaf: leaf[:, : stop - start], self._over_seeds([record for _, record in outputs]))
+        taken = lambda record: jax.tree.map(lambda leaf: np.asarray(leaf)[:, : stop - start], record)
+        return self._over_seeds([taken(record) for _, record in outputs])
 
     def stop_at(self, start: int, stop: int) -> int:
         """The step from `start` to `stop` at which to stop best: an accelerator prefers whole strides."""
