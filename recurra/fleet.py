@@ -128,7 +128,7 @@ class Fleet:
         with self._there():
             return jax.block_until_ready(self._take(self._loop, *group, *bounds, self.capacity, strides))
 
-    def _over_seeds(self, groups: Sequence[PyTree[Array]]) -> PyTree[np.ndarray]:
+    def _over_seeds(self, groups: Sequence[PyTree[Array | np.ndarray]]) -> PyTree[np.ndarray]:
         if len(groups) == 1:  # what is recorded may be large, and is not copied
             return jax.tree.map(lambda part: np.asarray(part)[: self._count], groups[0])
         return jax.tree.map(lambda *parts: np.concatenate(parts)[: self._count], *groups)

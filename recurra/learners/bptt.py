@@ -62,7 +62,7 @@ class FutureBPTT(FutureFacing):
             c = tick.cell.pull(tick.weights, at(lag), c)
             return c, c
 
-        lags = jnp.arange(self.T - 1, -1, -1, dtype="int32")
+        lags = jnp.arange(self.T - 1, -1, -1, dtype=tick.t.dtype)
         _, reached = jax.lax.scan(back, cbar, lags, reverse=True, unroll=min(self.T, 10))
         extended = jax.tree.map(lambda old, new: old[1:] + new, state.credit, reached)
         credit = jax.tree.map(lambda old, new: jnp.concatenate([old, new[None]]), extended, cbar)
