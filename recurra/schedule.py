@@ -102,7 +102,7 @@ def _by_strides(
     def draw_and_take(number: Array, running: Running) -> Running:
         before = number * drawn
         t = before + jnp.arange(drawn, dtype="int32")
-        numbers = jax.lax.div(before, BLOCK) + jnp.arange(drawn // BLOCK, dtype="int32")
+        numbers = number * (drawn // BLOCK) + jnp.arange(drawn // BLOCK, dtype="int32")
         after, rows = jax.lax.scan(draw, running[0], numbers)
         inputs = t, jax.tree.map(lambda leaf: leaf.reshape(drawn, *leaf.shape[2:]), rows)
         first, last = jnp.maximum(start - before, 0), jnp.minimum(stop - before, drawn)

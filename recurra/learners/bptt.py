@@ -52,7 +52,7 @@ class FutureBPTT(FutureFacing):
         return _empty_history(cell, weights, self.T + 1)
 
     def credit(self, tick: Tick, state: History) -> tuple[Credit, Any, History]:
-        length = jnp.asarray(self.T + 1, tick.t.dtype)
+        length = tick.t.dtype.type(self.T + 1)
         slot = lambda lag: jax.lax.rem(tick.t + (length - lag), length)
         at = lambda lag: jax.tree.map(lambda rows: rows[slot(lag)], traces)
         traces = jax.tree.map(lambda old, new: old.at[slot(0)].set(new), state.traces, tick.trace)
