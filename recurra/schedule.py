@@ -40,9 +40,9 @@ def advance(
     first_row = lambda: jax.tree.map(lambda rows: rows[0], loop.draw(carry, keys, zero)[0])
     shapes = jax.eval_shape(lambda: loop.step(carry, first_row(), zero)[1])
     records = jax.tree.map(lambda leaf: jnp.zeros((capacity, *leaf.shape), leaf.dtype), shapes)
-    every = period(loop)
     if strides:
         return _by_strides(loop, carry, keys, start, stop, records)
+    every = period(loop)
 
     def block(number: Array, running: Running) -> Running:
         inputs, task = loop.draw(running[0], keys, number)

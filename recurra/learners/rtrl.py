@@ -13,7 +13,7 @@ from typing import ClassVar, NamedTuple
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float, Int, PRNGKeyArray, PyTree
+from jaxtyping import Array, Float, Int, PRNGKeyArray
 
 from recurra.algebra import total, vecmat
 from recurra.cells.base import Cell, Credit, Weights
@@ -81,15 +81,11 @@ class RTRL(Deferring):
         # The same for all seeds, so not taken from the state, in which each seed has its own.
         return _back(unitwise(tick.cell), tick.cbar, state, slot + 1), state
 
-    def gradient(self, cell: Cell, weights: Weights, factors: PyTree[Array]) -> Weights:
-        if not isinstance(factors, Pulled):
-            return factors
+    def gradient(self, cell: Cell, weights: Weights, factors: Pulled) -> Weights:
         recent = cell.deposit_all(weights, factors.traces, unitwise(cell).split(factors.credit, axis=1))
         return jax.tree.map(jnp.add, recent, cell.unravel(weights, vecmat(factors.before, factors.M)))
 
-    def mean_gradient(self, cell: Cell, weights: Weights, factors: PyTree[Array]) -> Weights:
-        if not isinstance(factors, Pulled):
-            return super().mean_gradient(cell, weights, factors)
+    def mean_gradient(self, cell: Cell, weights: Weights, factors: Pulled) -> Weights:
         # The sum over streams is part of both products.
         before, *others = factors
         M, credit, traces = jax.tree.map(lambda rows: rows.reshape(-1, *rows.shape[2:]), others)
