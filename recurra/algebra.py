@@ -7,7 +7,7 @@ a sum of products inside a GPU kernel, where one-dimensional dot products do not
 """
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextvars import ContextVar
 
 import jax
@@ -17,6 +17,7 @@ from jaxtyping import Array, Bool, Float, PyTree
 from recurra.machine import backend
 
 _INSIDE_KERNEL: ContextVar[bool] = ContextVar("inside_kernel", default=False)
+_OVER_STREAMS: ContextVar[bool] = ContextVar("over_streams", default=False)
 
 # float32 stays float32 on GPUs, whose default would round the factors to ten bits.
 _EXACT = jax.lax.Precision.HIGHEST
@@ -25,14 +26,31 @@ _EXACT = jax.lax.Precision.HIGHEST
 @contextlib.contextmanager
 def inside_kernel() -> Iterator[None]:
     """Trace products in the form that lowers inside one GPU kernel."""
-    token = _INSIDE_KERNEL.set(True)
+    with _holding(_INSIDE_KERNEL):
+        yield
+
+
+def over_streams(f: Callable) -> Callable:
+    """f, for several streams that share weights: vmapped, and its products traced in the form that is fastest then."""
+
+    def of_one(*arguments: PyTree) -> PyTree:
+        with _holding(_OVER_STREAMS):
+            return f(*arguments)
+
+    return jax.vmap(of_one)
+
+
+@contextlib.contextmanager
+def _holding(place: ContextVar[bool]) -> Iterator[None]:
+    token = place.set(True)
     try:
         yield
     finally:
-        _INSIDE_KERNEL.reset(token)
+        place.reset(token)
 
 
-#: A product of matrices that adds so few terms is written out, and becomes part of what is computed around it.
+#: A product of matrices that adds so few terms is written out, and becomes part of what is computed around it; one with
+#: so few rows or columns is computed row by row.
 FEW = 8
 
 
@@ -40,6 +58,8 @@ def matvec(W: Float[Array, "n m"], v: Float[Array, "m *k"]) -> Float[Array, "n *
     """W v, for a vector or for the columns of a matrix."""
     if v.ndim == 1 and _INSIDE_KERNEL.get():
         return jnp.sum(W * v[None, :], axis=1)
+    if v.ndim == 1 and _is_written_out(len(v)):
+        return total(*(W[:, l] * v[l] for l in range(len(v))))
     if v.ndim == 2 and len(v) <= FEW:
         return total(*(outer(W[:, l], v[l]) for l in range(len(v))))
     return jnp.matmul(W, v, precision=_EXACT)
@@ -49,12 +69,28 @@ def vecmat(c: Float[Array, " n"], W: Float[Array, "n m"]) -> Float[Array, " m"]:
     """c W."""
     if _INSIDE_KERNEL.get():
         return jnp.sum(c[:, None] * W, axis=0)
+    if _is_written_out(len(c)):
+        return total(*(c[l] * W[l] for l in range(len(c))))
     return jnp.matmul(c, W, precision=_EXACT)
+
+
+def _is_written_out(terms: int) -> bool:
+    """Whether a product with a vector is: with streams it is one of matrices."""
+    return _OVER_STREAMS.get() and terms <= FEW
 
 
 def outer(u: Float[Array, " n"], v: Float[Array, " m"]) -> Float[Array, "n m"]:
     """u vᵀ."""
     return u[:, None] * v[None, :]
+
+
+def outers(u: Float[Array, "k n"], v: Float[Array, "k m"]) -> Float[Array, "n m"]:
+    """Σ `outer` over rows."""
+    if u.shape[1] <= FEW:
+        return jnp.stack([vecmat(u[:, i], v) for i in range(u.shape[1])])
+    if v.shape[1] <= FEW:  # a column of the result from all rows at a time: a product of so few would run one by one
+        return jnp.stack([vecmat(v[:, j], u) for j in range(v.shape[1])], axis=1)
+    return matvec(u.T, v)
 
 
 def mul(d: Float[Array, " #n"] | None, B: Float[Array, "#n *m"] | None) -> Float[Array, "_ *m"] | None:
@@ -133,7 +169,7 @@ def mean(x: PyTree[Array]) -> PyTree[Array]:
 
 def mean_outer(u: Float[Array, "k n"], v: Float[Array, "k m"]) -> Float[Array, "n m"]:
     """The mean of `outer` over rows."""
-    return matvec(u.T / len(u), v)
+    return outers(u / len(u), v)
 
 
 def scale(factor: Float[Array, ""] | float, x: PyTree[Array]) -> PyTree[Array]:

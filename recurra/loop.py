@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import optax
 from jaxtyping import Array, Float, Int, PRNGKeyArray, PyTree
 
-from recurra.algebra import mean, mean_outer
+from recurra.algebra import mean, mean_outer, over_streams
 from recurra.cells.base import State, Weights
 from recurra.learners.base import Deferring, Learner, emits_in_rounds, splits
 from recurra.moment import Moment, Recorder, delay_lines, delayed
@@ -163,7 +163,7 @@ class Loop(eqx.Module):
 
     def over_streams(self, f: Callable) -> Callable:
         """f, for every stream."""
-        return f if self.streams == 1 else jax.vmap(f)
+        return f if self.streams == 1 else over_streams(f)
 
     def _splits(self, name: str) -> bool:
         """Whether a learner hands over the factors of its gradient."""

@@ -40,8 +40,21 @@ def end_round(loop: Loop, carry: Carry, t: Int[Array, ""], is_whole: bool = Fals
 
 def _fold(loop: Loop, carry: Carry, states: PyTree) -> PyTree:
     """The states of deferring learners, with no step waiting."""
-    fold = lambda name: lambda state: loop.deferring[name].fold(loop.network.cell, carry.weights.cell, state)
-    return {name: loop.over_streams(fold(name))(state) for name, state in states.items()}
+
+    def fold_all(name: str, states: PyTree) -> PyTree:
+        fold = lambda state: loop.deferring[name].fold(loop.network.cell, carry.weights.cell, state)
+        if loop.streams == 1:
+            return fold(states)
+
+        def fold_one(i: Array, states: PyTree) -> PyTree:
+            old = jax.tree.map(lambda rows: rows[i], states)
+            put = lambda rows, before, after: rows if after is before else rows.at[i].set(after)
+            return jax.tree.map(put, states, old, fold(old))
+
+        # One after the other and in place, so that what a stream carries stays in a core's cache until it is folded.
+        return jax.lax.fori_loop(0, loop.streams, fold_one, states)
+
+    return {name: fold_all(name, state) for name, state in states.items()}
 
 
 def _emit(loop: Loop, learner: Intermittent, carry: Carry, weights: PyTree, optimizer: PyTree) -> tuple[PyTree, PyTree]:

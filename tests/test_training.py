@@ -149,11 +149,15 @@ OF_STREAMS = [
 ]
 
 
-@pytest.mark.parametrize("learner", OF_STREAMS, ids=lambda l: l.name)
-def test_streams_share_weights_and_average_gradients(learner):
+@pytest.mark.parametrize(
+    ("learner", "cell"),
+    [(learner, rc.RNN) for learner in OF_STREAMS] + [(rc.RFLO(), rc.LSTM), (rc.RTRL(), rc.LSTM)],
+    ids=lambda each: getattr(each, "__name__", type(each).__name__),
+)
+def test_streams_share_weights_and_average_gradients(learner, cell):
     """Against a run for each stream alone, from the same weights on the same data."""
     moments = {"x": lambda m: m.input, "y": lambda m: m.label, "g": rc.record.gradients, "loss": lambda m: m.loss}
-    held = {"optimizer": 0.0, "seeds": 1, "record": moments}
+    held = {"optimizer": 0.0, "seeds": 1, "record": moments, "net": rc.Network(cell(2, 4), 2)}
     together = train(learner, streams=3, **held)
     x, y = (together.records[name][0] for name in ("x", "y"))
     assert x.shape == (60 - learner.lag, 3, 2)

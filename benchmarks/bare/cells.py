@@ -12,6 +12,8 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
+from bare.streams import few_terms
+
 N_IN = 2
 ALL, NETWORK, INPUT = (True, True, True), (True, False, True), (False, True, True)
 
@@ -157,7 +159,7 @@ class RNN(Cell):
         self.alpha = alpha
 
     def forward(self, W, a, x):
-        phi = jnp.tanh(W[0].rec @ a[0] + W[0].inp @ x + W[0].bias)
+        phi = jnp.tanh(W[0].rec @ a[0] + few_terms(x, W[0].inp.T) + W[0].bias)
         return ((1 - self.alpha) * a[0] + self.alpha * phi,), Local((self.alpha * (1 - phi * phi),))
 
     def drive(self, local, zdot, v):
@@ -179,9 +181,9 @@ class GRU(Cell):
     states, hears, first_bias = 1, (ALL, ALL, NETWORK, INPUT), (0.0, 0.0, 0.0, 0.0)
 
     def forward(self, W, a, x):
-        r, u = (jax.nn.sigmoid(gate.rec @ a[0] + gate.inp @ x + gate.bias) for gate in W[:2])
+        r, u = (jax.nn.sigmoid(gate.rec @ a[0] + few_terms(x, gate.inp.T) + gate.bias) for gate in W[:2])
         h_n = W[2].rec @ a[0] + W[2].bias
-        new = jnp.tanh(W[3].inp @ x + W[3].bias + r * h_n)
+        new = jnp.tanh(few_terms(x, W[3].inp.T) + W[3].bias + r * h_n)
         through = (1 - u) * (1 - new * new)
         E = through * h_n * r * (1 - r), (a[0] - new) * u * (1 - u), through * r, through
         return (u * a[0] + (1 - u) * new,), Local(E, u)
@@ -210,7 +212,7 @@ class LSTM(Cell):
 
     def forward(self, W, a, x):
         h, memory = a
-        i, f, g, o = (gate.rec @ h + gate.inp @ x + gate.bias for gate in W)
+        i, f, g, o = (gate.rec @ h + few_terms(x, gate.inp.T) + gate.bias for gate in W)
         i, f, g, o = jax.nn.sigmoid(i), jax.nn.sigmoid(f), jnp.tanh(g), jax.nn.sigmoid(o)
         new = f * memory + i * g
         shown = jnp.tanh(new)

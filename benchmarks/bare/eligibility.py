@@ -69,8 +69,11 @@ KERNL = Algorithm(
 def rflo(s, B, noise):
     leaks = s.cell.leaks(s.local)
     B = filtered(s, leaks, s.local.E, B)
-    gradient = weighed(s.cell.driven(s.local, s.credit), B)
-    return s.descend(gradient), tuple(None if leak is None else b for leak, b in zip(leaks, B, strict=True))
+    kept = [leak is not None for leak in leaks]
+    by_trace = s.descend(weighed(s.cell.driven(s.local, s.credit), B))
+    by_step = s.descend_along(s.cell.credit(s.local, s.credit), s.ahat)  # all there is where nothing is kept
+    W = tuple(old if is_kept else new for old, new, is_kept in zip(by_trace, by_step, kept, strict=True))
+    return W, tuple(b if is_kept else None for b, is_kept in zip(B, kept, strict=True))
 
 
 def rflo_start(key, cell, W):

@@ -27,17 +27,9 @@ def e_bptt(s, history, noise):
         local, befores, xs, cbars = history
         none = jax.tree.map(jnp.zeros_like, s.a)
         _, through_z = jax.lax.scan(back, none, (local, cbars), reverse=True)
-        # A sum over time would become a library call, and slow the loop.
-        ahat = Sources(befores, xs, jnp.ones((HORIZON, 1)))
-        return s.descend(tuple(over_time(u, ahat, hears) for u, hears in zip(through_z, s.cell.hears, strict=True)))
+        return s.descend_along(through_z, Sources(befores, xs, jnp.ones(HORIZON)))
 
     return jax.lax.cond(slot == HORIZON - 1, backward, lambda: s.W), history
-
-
-def over_time(u, ahat, hears):
-    """Σ_t u(t) ahat(t)ᵀ for each source that is heard."""
-    rec, inp, _ = hears
-    return Sources(u.T @ ahat.rec if rec else None, u.T @ ahat.inp if inp else None, (u.T @ ahat.bias)[:, 0])
 
 
 def e_bptt_start(key, cell, W):

@@ -13,7 +13,7 @@ import jax
 import jax.numpy as jnp
 
 from bare.cells import Cell, Local, Sources
-from bare.streams import mean, mean_outer, over
+from bare.streams import few_terms, fold_each, mean, mean_outer, over
 
 BLOCK, SPAN, N_OUT, RATE = 128, 16, 2, 1e-4
 #: lags of the Add task
@@ -44,7 +44,7 @@ class Step(NamedTuple):
         return jax.tree.map(lambda w, g: w - RATE * g, self.W, mean(gradient, self.streams))
 
     def descend_along(self, credit, ahat):
-        """The same for the gradient credit ahatᵀ, with credit for each gate."""
+        """The same for the gradient credit ahatᵀ, with credit for each gate, or the sum of such over rows."""
         down = lambda u, w, v: None if w is None else w - RATE * mean_outer(u, v, self.streams)
         gate = lambda W, u: Sources(*(down(u, *each) for each in zip(W, ahat, strict=True)))
         return tuple(map(gate, self.W, credit))
@@ -127,7 +127,7 @@ def take_step(algorithm, cell, streams, carry, inputs):
     loss = -jnp.sum(label * log_y)
     error = jnp.exp(log_y) - label
     ahat = Sources(before[0], x, jnp.ones(()))
-    step = Step(t, cell, W, before, a, ahat, local, label, error, error @ W_out, streams)
+    step = Step(t, cell, W, before, a, ahat, local, label, error, few_terms(error, W_out), streams)
     W, state = algorithm.learn(step, state, noise)
     W_out = W_out - RATE * mean_outer(error, a[0], streams)
     return Carry(W, W_out, b_out - RATE * mean(error, streams), a, state), loss
@@ -142,7 +142,7 @@ def take_block(algorithm, cell, carry, inputs, streams=1):
     def span(carry, inputs):
         carry, losses = jax.lax.scan(step, carry, inputs)
         fold = lambda state: algorithm.fold(cell, state)
-        return carry._replace(state=(fold if streams == 1 else jax.vmap(fold))(carry.state)), losses
+        return carry._replace(state=fold(carry.state) if streams == 1 else fold_each(fold, carry.state)), losses
 
     spans = jax.tree.map(lambda rows: rows.reshape(BLOCK // SPAN, SPAN, *rows.shape[1:]), inputs)
     carry, losses = jax.lax.scan(span, carry, spans)

@@ -22,7 +22,7 @@ import jax.numpy as jnp
 from jax.extend.core import Literal
 from jaxtyping import Array, Float, PRNGKeyArray, PyTree
 
-from recurra.algebra import add, add_or_zero, inner, matvec, mul, outer, total, vecmat
+from recurra.algebra import add, add_or_zero, inner, matvec, mul, outer, outers, total, vecmat
 from recurra.cells.base import Cell, Credit, State, Tangent
 from recurra.cells.initial import MatrixInit
 
@@ -145,7 +145,7 @@ class UnitwiseCell(Cell):
         # One matrix product over time, instead of an outer product for every step.
         credits = jax.vmap(self.gate_credit)(traces, c)
         return tuple(
-            listened(gate, traces.ahat, lambda u, credit=credit: matvec(credit.T, u))
+            listened(gate, traces.ahat, lambda u, credit=credit: outers(credit, u))
             for gate, credit in zip(weights, credits, strict=True)
         )
 

@@ -4,9 +4,9 @@ from typing import ClassVar, NamedTuple
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import PRNGKeyArray
+from jaxtyping import Array, PRNGKeyArray, PyTree
 
-from recurra.algebra import add, mul
+from recurra.algebra import add, mean, mul
 from recurra.cells.base import Cell, Credit, Weights
 from recurra.cells.unitwise import Trace
 from recurra.learners.base import PastFacing, Tick, unitwise
@@ -18,6 +18,10 @@ class Pending(NamedTuple):
 
     B: Eligibility
     trace: Trace
+
+
+#: credit, and what it meets
+Met = tuple[Credit, Eligibility | Pending]
 
 
 class RFLO(PastFacing):
@@ -52,6 +56,26 @@ class RFLO(PastFacing):
     def contract(self, cell: Cell, weights: Weights, c: Credit, state: Eligibility | Pending) -> Weights:
         if not isinstance(state, Pending):
             return weighed(weights, c, state)
-        by_variable = zip(*state.trace.H, strict=True)
-        before = tuple(add(*map(mul, c, column)) for column in by_variable)
-        return jax.tree.map(jnp.add, weighed(weights, before, state.B), cell.deposit(weights, state.trace, c))
+        earlier = weighed(weights, _before(c, state), state.B)
+        return jax.tree.map(jnp.add, earlier, cell.deposit(weights, state.trace, c))
+
+    def factors(self, tick: Tick, state: Eligibility | Pending, noise: None) -> tuple[Met, Eligibility | Pending]:
+        state = self.advance(tick, state, noise)
+        return (tick.cbar, state), state
+
+    def gradient(self, cell: Cell, weights: Weights, factors: Met) -> Weights:
+        return self.contract(cell, weights, *factors)
+
+    def mean_gradient(self, cell: Cell, weights: Weights, factors: PyTree[Array]) -> Weights:
+        c, state = factors
+        if not isinstance(state, Pending):
+            return super().mean_gradient(cell, weights, factors)
+        # What the step itself deposited in all streams is one product of matrices.
+        earlier = mean(jax.vmap(lambda c, state: weighed(weights, _before(c, state), state.B))(c, state))
+        now = cell.deposit_all(weights, state.trace, jax.tree.map(lambda u: u / len(u), c))
+        return jax.tree.map(jnp.add, earlier, now)
+
+
+def _before(c: Credit, state: Pending) -> Credit:
+    """Credit carried back over the step."""
+    return tuple(add(*map(mul, c, column)) for column in zip(*state.trace.H, strict=True))
