@@ -3,7 +3,8 @@
 Two conventions keep the algebra short. ``None`` is a structural zero: a block of weights that a gate does not
 have, or credit that nothing hands to a state variable; `add` and `mul` carry it through. And a product with a
 matrix is spelled `matvec` or `vecmat`, because its fastest form depends on where it runs: a dot product in a scan,
-a sum of products inside a GPU kernel, where one-dimensional dot products do not lower.
+its few terms written out where streams share the matrix or on a GPU, a sum of products inside a GPU kernel, where
+one-dimensional dot products do not lower.
 """
 
 import contextlib
@@ -49,8 +50,8 @@ def _holding(place: ContextVar[bool]) -> Iterator[None]:
         place.reset(token)
 
 
-#: A product of matrices that adds so few terms is written out, and becomes part of what is computed around it; one with
-#: so few rows or columns is computed row by row.
+#: A product of matrices that adds so few terms is written out, and becomes part of what is computed around it; one
+#: with so few rows or columns is computed one at a time, each by all terms.
 FEW = 8
 
 
@@ -75,8 +76,8 @@ def vecmat(c: Float[Array, " n"], W: Float[Array, "n m"]) -> Float[Array, " m"]:
 
 
 def _is_written_out(terms: int) -> bool:
-    """Whether a product with a vector is: with streams it is one of matrices."""
-    return _OVER_STREAMS.get() and terms <= FEW
+    """Whether a product with a vector is: with streams it is one of matrices, and on a GPU a kernel of its own."""
+    return terms <= FEW and (_OVER_STREAMS.get() or backend() != "cpu")
 
 
 def outer(u: Float[Array, " n"], v: Float[Array, " m"]) -> Float[Array, "n m"]:
@@ -86,9 +87,9 @@ def outer(u: Float[Array, " n"], v: Float[Array, " m"]) -> Float[Array, "n m"]:
 
 def outers(u: Float[Array, "k n"], v: Float[Array, "k m"]) -> Float[Array, "n m"]:
     """Σ `outer` over rows."""
-    if u.shape[1] <= FEW:
+    if u.shape[1] <= FEW:  # as one product it would take as long as many columns do
         return jnp.stack([vecmat(u[:, i], v) for i in range(u.shape[1])])
-    if v.shape[1] <= FEW:  # a column of the result from all rows at a time: a product of so few would run one by one
+    if v.shape[1] <= FEW:
         return jnp.stack([vecmat(v[:, j], u) for j in range(v.shape[1])], axis=1)
     return matvec(u.T, v)
 
