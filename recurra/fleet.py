@@ -190,10 +190,10 @@ def _cores_are_faster(carried: int, seeds: int, learners: int) -> bool:
 
 
 def _group_size(loop: Loop, key: PRNGKeyArray, carried: int, seeds: int) -> int:
-    """How many seeds are vmapped on a core."""
+    """How many seeds are vmapped on a core: its share in as few equal groups as fit, so that few are filled up."""
     share = -(-seeds // cores())
     most = max(TOGETHER_SEEDS, GROUP_BYTES // carried)
-    return min(share, most) if _together(loop, key, carried, seeds, share) else 1
+    return -(-share // -(-share // most)) if _together(loop, key, carried, seeds, share) else 1
 
 
 def _together(loop: Loop, key: PRNGKeyArray, carried: int, seeds: int, share: int) -> bool:

@@ -574,6 +574,19 @@ def test_seeds_do_the_same_together_and_one_by_one(learner, monkeypatch):
     np.testing.assert_allclose(*losses, rtol=1e-9)
 
 
+def test_seeds_of_a_core_are_split_into_equal_groups(monkeypatch):
+    """Seven that fit six at a time are four and three, filled up by one, not six and one, filled up by five."""
+    monkeypatch.setattr(fleet, "cores", lambda: 1)
+    monkeypatch.setattr(fleet, "GROUP_BYTES", 0)
+    assert fleet.TOGETHER_SEEDS == 6
+    loop = Loop(network(), {APPLIED: rc.RFLO()}, rc.Add(1, 2), 0.01, {})
+    with fleet.Fleet(loop, jax.random.key(0), tuple(range(7)), 10) as crowd:
+        assert crowd._rows == [[0, 1, 2, 3], [4, 5, 6, 6]]
+        together = crowd.advance(0, 5)[0]
+    with fleet.Fleet(loop, jax.random.key(0), (6,), 10) as alone:
+        np.testing.assert_allclose(together[6:], alone.advance(0, 5)[0], rtol=1e-12)
+
+
 def test_small_work_goes_to_the_cores_and_large_work_to_the_accelerator(monkeypatch):
     monkeypatch.setattr(fleet, "cores", lambda: 4)
     assert fleet._cores_are_faster(carried=10_000, seeds=20, learners=1)
