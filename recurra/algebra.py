@@ -3,8 +3,8 @@
 Two conventions keep the algebra short. ``None`` is a structural zero: a block of weights that a gate does not
 have, or credit that nothing hands to a state variable; `add` and `mul` carry it through. And a product with a
 matrix is spelled `matvec` or `vecmat`, because its fastest form depends on where it runs: a dot product in a scan,
-its few terms written out where streams share the matrix or on a GPU, a sum of products inside a GPU kernel, where
-one-dimensional dot products do not lower.
+its few terms written out where streams share the matrix, a sum of products inside a GPU kernel, where one-dimensional
+dot products do not lower.
 """
 
 import contextlib
@@ -76,8 +76,8 @@ def vecmat(c: Float[Array, " n"], W: Float[Array, "n m"]) -> Float[Array, " m"]:
 
 
 def _is_written_out(terms: int) -> bool:
-    """Whether a product with a vector is: with streams it is one of matrices, and on a GPU a kernel of its own."""
-    return terms <= FEW and (_OVER_STREAMS.get() or backend() != "cpu")
+    """Whether a product with a vector is: with streams it is one of matrices."""
+    return terms <= FEW and _OVER_STREAMS.get()
 
 
 def outer(u: Float[Array, " n"], v: Float[Array, " m"]) -> Float[Array, "n m"]:
