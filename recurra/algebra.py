@@ -3,8 +3,8 @@
 Two conventions keep the algebra short. ``None`` is a structural zero: a block of weights that a gate does not
 have, or credit that nothing hands to a state variable; `add` and `mul` carry it through. And a product with a
 matrix is spelled `matvec` or `vecmat`, because its fastest form depends on where it runs: a dot product in a scan,
-its few terms written out where streams share the matrix, a sum of products inside a GPU kernel, where one-dimensional
-dot products do not lower.
+its few terms written out where streams share the matrix or gates the vector, a sum of products inside a GPU kernel,
+where one-dimensional dot products do not lower.
 """
 
 import contextlib
@@ -18,7 +18,7 @@ from jaxtyping import Array, Bool, Float, PyTree
 from recurra.machine import backend
 
 _INSIDE_KERNEL: ContextVar[bool] = ContextVar("inside_kernel", default=False)
-_OVER_STREAMS: ContextVar[bool] = ContextVar("over_streams", default=False)
+_WRITTEN_OUT: ContextVar[bool] = ContextVar("written_out", default=False)
 
 # float32 stays float32 on GPUs, whose default would round the factors to ten bits.
 _EXACT = jax.lax.Precision.HIGHEST
@@ -35,10 +35,15 @@ def over_streams(f: Callable) -> Callable:
     """f, for several streams that share weights: vmapped, and its products traced in the form that is fastest then."""
 
     def of_one(*arguments: PyTree) -> PyTree:
-        with _holding(_OVER_STREAMS):
+        with _holding(_WRITTEN_OUT):
             return f(*arguments)
 
     return jax.vmap(of_one)
+
+
+def over_gates(gates: int) -> contextlib.AbstractContextManager[None]:
+    """Trace products in the form that is fastest where so many gates hear the same."""
+    return _holding(_WRITTEN_OUT) if gates > 1 and backend() == "cpu" else contextlib.nullcontext()
 
 
 @contextlib.contextmanager
@@ -76,8 +81,8 @@ def vecmat(c: Float[Array, " n"], W: Float[Array, "n m"]) -> Float[Array, " m"]:
 
 
 def _is_written_out(terms: int) -> bool:
-    """Whether a product with a vector is: with streams it is one of matrices."""
-    return terms <= FEW and _OVER_STREAMS.get()
+    """Whether a product with a vector is: with streams it is one of matrices, and gates have several."""
+    return terms <= FEW and _WRITTEN_OUT.get()
 
 
 def outer(u: Float[Array, " n"], v: Float[Array, " m"]) -> Float[Array, "n m"]:

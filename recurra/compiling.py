@@ -1,9 +1,10 @@
-"""How programs are compiled. For small networks the usual choices of the compiler for CPUs are not the fastest.
+"""How programs are compiled. For small networks the usual choices of the compiler are not the fastest.
 
-At its usual level 3 it unrolls rows of some 32 numbers whole and then does not vectorize them; at level 2 they stay
-loops, and are vectorized. A product of matrices is a call of a library, which may share it among threads; products so
-small that calling takes longer than multiplying are better compiled into the loop around them, but only those: larger
-ones would be several times slower there.
+At its usual level 3 for CPUs it unrolls rows of some 32 numbers whole and then does not vectorize them; at level 2 they
+stay loops, and are vectorized. A product of matrices is a call of a library, which may share it among threads; products
+so small that calling takes longer than multiplying are better compiled into the loop around them, but only those:
+larger ones would be several times slower there. A GPU runs kernels one after the other unless it is allowed to run
+side by side those that do not wait for each other.
 """
 
 import functools
@@ -19,28 +20,49 @@ from jax.extend.core import ClosedJaxpr, Jaxpr
 #: The largest product of an m × k and a k × n matrix that the compiler can make part of a loop well.
 SMALL_M, SMALL_K, SMALL_N = 32, 128, 128
 _INTO_THE_LOOP = {"xla_cpu_multi_thread_eigen": False, "xla_cpu_experimental_ynn_fusion_type": ""}
+_ON_CORES = {"xla_backend_optimization_level": 2}
+#: What runs once may take longer to compile than to run.
+_ONCE_ON_CORES = {"xla_backend_optimization_level": 0, "xla_cpu_use_fusion_emitters": False}
+#: No product is tuned by trying: what is found fastest differs from process to process, and the last bits with it.
+_ON_GPU = {"xla_gpu_command_buffer_scheduling_mode": "CONCURRENT", "xla_gpu_autotune_level": 0}
 
 
 @functools.cache
-def compiled(f: Callable, platform: str, level: int, products_in_loop: bool = False) -> Callable:
+def compiled(f: Callable, platform: str, runs_once: bool = False, products_in_loop: bool = False) -> Callable:
     """f, compiled when it is called; arguments that are not arrays are static. What a user has set stays."""
-    wanted = {"xla_backend_optimization_level": level} | (_INTO_THE_LOOP if products_in_loop else {})
+    on_cores = (_ONCE_ON_CORES if runs_once else _ON_CORES) | (_INTO_THE_LOOP if products_in_loop else {})
+    wanted = {"cpu": on_cores, "gpu": _ON_GPU}.get(platform, {})
     options = {name: value for name, value in wanted.items() if name not in os.environ.get("XLA_FLAGS", "")}
-    passed_on: Any = {"compiler_options": options} if platform == "cpu" and options else {}  # to jax.jit
-    return eqx.filter_jit(f, **passed_on)
+    call = jax.jit(_of_parts(f), static_argnums=_STATIC, compiler_options=options or None)
+    return lambda *arguments: call(*_parted(arguments))
 
 
 def traced(f: Callable, *arguments: Any) -> tuple[Jaxpr, Any]:
-    """The program of f at these arguments, and the shapes it returns; the same is not traced again."""
-    arrays, others = eqx.partition(arguments, eqx.is_array)
-    leaves, structure = jax.tree.flatten(others)
-    found = _applied.trace(f, arrays, tuple(leaves), structure)
+    """The program of f at these arguments, and the shapes it returns; it is not traced again when it is compiled."""
+    found = jax.jit(_of_parts(f), static_argnums=_STATIC).trace(*_parted(arguments))
     return found.jaxpr.jaxpr, found.out_info
 
 
-@functools.partial(jax.jit, static_argnums=(0, 2, 3))
-def _applied(f: Callable, arrays: Any, leaves: tuple, structure: Any) -> Any:
-    return f(*eqx.combine(arrays, jax.tree.unflatten(structure, leaves)))
+def _parted(arguments: tuple) -> tuple[Any, tuple, Any]:
+    """The arrays of all arguments, and all else they have."""
+    arrays, others = eqx.partition(arguments, eqx.is_array)
+    leaves, structure = jax.tree.flatten(others)
+    return arrays, tuple(leaves), structure
+
+
+#: the parts that can be hashed, and are part of the program
+_STATIC = (1, 2)
+
+
+@functools.cache
+def _of_parts(f: Callable) -> Callable:
+    """f, of its parted arguments: one function for all that trace or compile f, so that they share what is traced."""
+
+    def whole(arrays: Any, leaves: tuple, structure: Any) -> Any:
+        return f(*eqx.combine(arrays, jax.tree.unflatten(structure, leaves)))
+
+    whole.__name__ = f.__name__  # the program's, in profiles
+    return whole
 
 
 def multiplies_small(program: Jaxpr) -> bool:

@@ -23,7 +23,7 @@ from recurra.compiling import compiled, multiplies_small, traced
 from recurra.loop import APPLIED, Carry, Keys, Loop
 from recurra.machine import core, cores
 from recurra.network import NetworkWeights
-from recurra.schedule import advance, stride
+from recurra.schedule import advance, first_record, stride
 
 #: Seconds that all seeds take together before progress is told, at least, and one call of a group: it costs 0.3 ms.
 CHUNK_SECONDS, CALL_SECONDS = 0.5, 0.02
@@ -56,18 +56,17 @@ class Fleet:
         with self._there():
             self._loop = jax.tree.map(lambda leaf: jnp.asarray(leaf) if eqx.is_array(leaf) else leaf, loop)
             fold = jax.vmap(jax.random.fold_in, in_axes=(None, 0))
-            init = compiled(_init, self._device.platform, 0)  # it runs once, and may take longer to compile than to run
+            init = compiled(_init, self._device.platform, runs_once=True)
             self._groups = [init(self._loop, fold(key, np.array(group))) for group in groups]
-            self.capacity, self._take = self._program(chunk)
-        self._strides = not on_cores and self.capacity >= stride(loop)
+            self.capacity = max(1, min(chunk, OUTPUT_BYTES // (_recorded_bytes(loop, key) * size * len(groups))))
+            self._strides = not on_cores and self.capacity >= stride(loop)
+            self._take = self._program()
         #: a number of steps that whole multiples of are best taken
         self.stride = stride(loop) if self._strides else 1
         #: how long a call of `advance` should last, so that its calls of the program are long enough to be worth it
         self.seconds = max(CHUNK_SECONDS, CALL_SECONDS * -(-len(groups) // cores()))
         # A call that takes no step compiles, once, before the threads that share the program start.
-        with self._there():
-            zero = jnp.zeros((), "int32")
-        self._call(self._groups[0], (zero, zero), self._strides)
+        self._call(self._groups[0], self._bounds(0, 0), self._strides)
 
     def advance(self, start: int, stop: int) -> PyTree[np.ndarray]:
         """Take every seed from step `start` to `stop`: each step's loss and records, (seed, step, ...)."""
@@ -77,8 +76,7 @@ class Fleet:
 
     def _advance(self, start: int, stop: int) -> PyTree[np.ndarray]:
         strides = self._strides and start % self.stride == 0 and stop % self.stride == 0
-        with self._there():  # bounds go in as arrays, so that no number of steps compiles anew
-            bounds = jnp.asarray(start, "int32"), jnp.asarray(stop, "int32")
+        bounds = self._bounds(start, stop)
         outputs = list(self._pool.map(lambda group: self._call(group, bounds, strides), self._groups))
         self._groups = [(carry, keys) for (carry, _), (_, keys) in zip(outputs, self._groups, strict=True)]
         taken = lambda record: jax.tree.map(lambda leaf: np.asarray(leaf)[:, : stop - start], record)
@@ -133,13 +131,17 @@ class Fleet:
             return jax.tree.map(lambda part: np.asarray(part)[: self._count], groups[0])
         return jax.tree.map(lambda *parts: np.concatenate(parts)[: self._count], *groups)
 
-    def _program(self, chunk: int) -> tuple[int, Callable[..., tuple[Carry, PyTree[Array]]]]:
-        """The steps of a call that keep its output within bounds, and `_advance` compiled as it runs fastest."""
-        zero = jnp.zeros((), "int32")
-        program, (_, one_step) = traced(_advance, self._loop, *self._groups[0], zero, zero, 1, False)
-        size = sum(leaf.size * leaf.dtype.itemsize for leaf in jax.tree.leaves(one_step))
-        take = compiled(_advance, self._device.platform, 2, _products_in_loop(self._loop, program))
-        return max(1, min(chunk, OUTPUT_BYTES // (size * len(self._groups)))), take
+    def _bounds(self, start: int, stop: int) -> tuple[Array, Array]:
+        with self._there():  # as arrays, so that no number of steps compiles anew
+            return jnp.asarray(start, "int32"), jnp.asarray(stop, "int32")
+
+    def _program(self) -> Callable[..., tuple[Carry, PyTree[Array]]]:
+        """`_advance`, compiled as it runs fastest."""
+        if self._device.platform != "cpu":
+            return compiled(_advance, self._device.platform)
+        arguments = (self._loop, *self._groups[0], *self._bounds(0, 0), self.capacity, self._strides)
+        program, _ = traced(_advance, *arguments)
+        return compiled(_advance, "cpu", products_in_loop=_products_in_loop(self._loop, program))
 
 
 def _init(loop: Loop, keys: Key[Array, " seeds"]) -> tuple[Carry, Keys]:
@@ -175,6 +177,16 @@ def _carried_bytes(loop: Loop, key: PRNGKeyArray) -> int:
     return sum(leaf.size * leaf.dtype.itemsize for leaf in jax.tree.leaves(carry))
 
 
+def _recorded_bytes(loop: Loop, key: PRNGKeyArray) -> int:
+    """What one step of one seed leaves."""
+    _, record = traced(_first_record, loop, key)
+    return sum(leaf.size * leaf.dtype.itemsize for leaf in jax.tree.leaves(record))
+
+
+def _first_record(loop: Loop, key: PRNGKeyArray) -> PyTree[Array]:
+    return first_record(loop, *loop.init(key))
+
+
 def _device(carried: int, seeds: int, learners: int) -> Any:
     """The accelerator, or the cores where they are faster; the one that a user has made the default stays."""
     chosen, processor = jnp.zeros(0).devices().pop(), core()
@@ -205,14 +217,9 @@ def _together(loop: Loop, key: PRNGKeyArray, carried: int, seeds: int, share: in
     if not preferred or carried > TOGETHER_MOST_BYTES or busy < 0.75 * cores():
         return False
     # Small products are part of the loop of one seed, and it needs no company.
-    return not _products_in_loop(loop, traced(_one_step, loop, key)[0])
+    return not _products_in_loop(loop, traced(_first_record, loop, key)[0])
 
 
 def _products_in_loop(loop: Loop, program: Jaxpr) -> bool:
     # With streams every product is one of matrices, and calls for them are worth it.
     return loop.streams == 1 and multiplies_small(program)
-
-
-def _one_step(loop: Loop, key: PRNGKeyArray) -> PyTree[Array]:
-    zero = jnp.zeros((), "int32")
-    return advance(loop, *loop.init(key), zero, zero, 1)[1]

@@ -36,10 +36,8 @@ def advance(
     With `strides` both bounds are multiples of `stride(loop)`: its steps are then a loop of known length, and a GPU
     runs it without asking the host after every step whether to go on.
     """
-    zero = jnp.zeros((), "int32")
-    first_row = lambda: jax.tree.map(lambda rows: rows[0], loop.draw(carry, keys, zero)[0])
-    shapes = jax.eval_shape(lambda: loop.step(carry, first_row(), zero)[1])
-    records = jax.tree.map(lambda leaf: jnp.zeros((capacity, *leaf.shape), leaf.dtype), shapes)
+    one = jax.eval_shape(lambda: first_record(loop, carry, keys))
+    records = jax.tree.map(lambda leaf: jnp.zeros((capacity, *leaf.shape), leaf.dtype), one)
     if strides:
         return _by_strides(loop, carry, keys, start, stop, records)
     every = period(loop)
@@ -71,6 +69,13 @@ def advance(
         return carry._replace(task=jax.tree.map(done, task, carry.task)), records
 
     return jax.lax.fori_loop(start // BLOCK, (stop - 1) // BLOCK + 1, block, (carry, records))
+
+
+def first_record(loop: Loop, carry: Carry, keys: Keys) -> PyTree[Array]:
+    """(loss, records) of a step."""
+    zero = jnp.zeros((), "int32")
+    rows, _ = loop.draw(carry, keys, zero)
+    return loop.step(carry, jax.tree.map(lambda leaf: leaf[0], rows), zero)[1]
 
 
 def stride(loop: Loop) -> int:

@@ -1,11 +1,11 @@
-"""Which programs have their products compiled into the loop."""
+"""How programs are compiled: which have their products compiled into the loop, and that none is traced twice."""
 
 import jax
 import jax.numpy as jnp
 import pytest
 
 import recurra as rc
-from recurra.compiling import multiplies_small
+from recurra.compiling import compiled, multiplies_small, traced
 from recurra.loop import APPLIED, Loop
 from recurra.schedule import advance
 
@@ -52,3 +52,21 @@ def test_learners(learner, small):
     zero = jnp.zeros((), "int32")
     program = jax.make_jaxpr(lambda key: advance(loop, *loop.init(key), zero, zero, 1)[1])(jax.random.key(0))
     assert multiplies_small(program.jaxpr) is small
+
+
+def test_what_is_looked_at_first_is_not_traced_again():
+    seen = []
+
+    def scaled(x, factor):
+        seen.append(factor)
+        return {"scaled": factor * x}
+
+    x = jnp.ones(3)
+    program, shapes = traced(scaled, x, 2.0)
+    assert program.eqns
+    assert shapes["scaled"].shape == (3,)
+    for options in ({}, {"runs_once": True}, {"products_in_loop": True}):
+        assert compiled(scaled, "cpu", **options)(x, 2.0)["scaled"].tolist() == [2, 2, 2]
+    assert seen == [2.0]
+    assert compiled(scaled, "cpu")(x, 3.0)["scaled"].tolist() == [3, 3, 3]
+    assert seen == [2.0, 3.0]

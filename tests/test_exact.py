@@ -238,3 +238,16 @@ def test_wrong_future_facing_rules_fail():
     segment = segment_gradient(step, weights, network, xs, ys, 5)
     for wrong in (rc.RTRL(), rc.FutureBPTT(T=T), rc.EfficientBPTT(T=2)):
         assert distance(drive(network, wrong, weights, xs, ys)[5][0], segment) > 1e-3
+
+
+@pytest.mark.parametrize("cell", CELLS)
+def test_what_is_not_kept_of_a_trace_is_the_same_at_every_step(cell):
+    network, weights, xs, _ = problem(CELLS[cell][0])
+    cell, state, seen = network.cell, network.cell.init_state(), []
+    for x in xs[:3]:
+        state, trace = cell.forward(weights.cell, state, x)
+        seen.append(trace)
+    first, *others = seen
+    for trace in others:
+        assert eqx.tree_equal(eqx.combine(cell.passing(trace), first), trace)
+        assert not eqx.tree_equal(cell.passing(first), cell.passing(trace))

@@ -60,6 +60,10 @@ class Cell(eqx.Module):
     def forward(self, weights: Weights, a: State, x: Float[Array, " n_in"]) -> tuple[State, Any]:
         """One step: the next state, and its trace."""
 
+    def passing(self, trace: Any) -> Any:
+        """The part of a trace, or of many, that may differ from step to step, with None for the rest."""
+        return trace
+
     @abc.abstractmethod
     def push(self, weights: Weights, trace: Any, v: Tangent) -> Tangent:
         """J v."""

@@ -22,7 +22,7 @@ import jax.numpy as jnp
 from jax.extend.core import Literal
 from jaxtyping import Array, Float, PRNGKeyArray, PyTree
 
-from recurra.algebra import add, add_or_zero, inner, matvec, mul, outer, outers, total, vecmat
+from recurra.algebra import add, add_or_zero, inner, matvec, mul, outer, outers, over_gates, total, vecmat
 from recurra.cells.base import Cell, Credit, State, Tangent
 from recurra.cells.initial import MatrixInit
 
@@ -101,15 +101,20 @@ class UnitwiseCell(Cell):
 
     def forward(self, weights: Gates, a: State, x: Float[Array, " n_in"]) -> tuple[State, Trace]:
         ahat = Sources(a[0], x, jnp.ones(1, self.dtype))
-        z = tuple(
-            total(*(None if w is None or u is None else matvec(w, u) for w, u in zip(gate, ahat, strict=True)))
-            for gate in weights
-        )
+        with over_gates(len(weights)):
+            z = tuple(
+                total(*(None if w is None or u is None else matvec(w, u) for w, u in zip(gate, ahat, strict=True)))
+                for gate in weights
+            )
         new, D = _with_derivatives(lambda z: self.unit(a, z), z)
         # A plain leak is one number, and the same everywhere.
         place_a, place_z = jax.tree.map(lambda v: jnp.zeros(1, v.dtype), (a, z)) if self.plain_leak else (a, z)
         _, H = _with_derivatives(lambda a: self.unit(a, place_z), place_a)
         return new, Trace(H, D, ahat)
+
+    def passing(self, trace: Trace) -> Trace:
+        H = jax.tree.map(lambda _: None, trace.H) if self.plain_leak else trace.H
+        return trace._replace(H=H, ahat=trace.ahat._replace(bias=None))
 
     def push(self, weights: Gates, trace: Trace, v: Tangent) -> Tangent:
         if v[0].ndim == 2:  # fewer products of matrices than gates

@@ -5,6 +5,7 @@ Both keep the traces of the last T steps, O(nT), and rebuild past Jacobians from
 
 from typing import Any, ClassVar, NamedTuple
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Int, PRNGKeyArray, PyTree
@@ -12,6 +13,10 @@ from jaxtyping import Array, Bool, Int, PRNGKeyArray, PyTree
 from recurra import checks
 from recurra.cells.base import Cell, Credit, State, Weights
 from recurra.learners.base import FutureFacing, Intermittent, Tick
+from recurra.machine import backend
+
+#: steps back that are compiled one after the other
+LONGEST = 10
 
 
 class History(NamedTuple):
@@ -49,13 +54,16 @@ class FutureBPTT(FutureFacing):
         return t >= self.T
 
     def init(self, cell: Cell, weights: Weights, key: PRNGKeyArray, n_out: int) -> History:
-        return _empty_history(cell, weights, self.T + 1)
+        history = _empty_history(cell, weights, self.T + 1)
+        return history._replace(traces=cell.passing(history.traces))
 
     def credit(self, tick: Tick, state: History) -> tuple[Credit, Any, History]:
         length = tick.t.dtype.type(self.T + 1)
         slot = lambda lag: jax.lax.rem(tick.t + (length - lag), length)
-        at = lambda lag: jax.tree.map(lambda rows: rows[slot(lag)], traces)
-        traces = jax.tree.map(lambda old, new: old.at[slot(0)].set(new), state.traces, tick.trace)
+        # What never differs is that of the present.
+        at = lambda lag: eqx.combine(jax.tree.map(lambda rows: rows[slot(lag)], traces), tick.trace)
+        kept = tick.cell.passing(tick.trace)
+        traces = jax.tree.map(lambda old, new: old.at[slot(0)].set(new), state.traces, kept)
         cbar = tick.cell.dense(tick.cbar)
 
         def back(c: State, lag: Array) -> tuple[State, State]:
@@ -63,7 +71,7 @@ class FutureBPTT(FutureFacing):
             return c, c
 
         lags = jnp.arange(self.T - 1, -1, -1, dtype=tick.t.dtype)
-        _, reached = jax.lax.scan(back, cbar, lags, reverse=True, unroll=min(self.T, 10))
+        _, reached = jax.lax.scan(back, cbar, lags, reverse=True, unroll=min(self.T, LONGEST))
         extended = jax.tree.map(lambda old, new: old[1:] + new, state.credit, reached)
         credit = jax.tree.map(lambda old, new: jnp.concatenate([old, new[None]]), extended, cbar)
         # Nothing was applied before the first step, so nothing is emitted for it.
@@ -101,7 +109,8 @@ class EfficientBPTT(Intermittent):
             return cell.pull(weights, kept.traces, c), c
 
         nothing = tuple(jnp.zeros(width, cell.dtype) for width in cell.widths)
-        _, credit = jax.lax.scan(back, nothing, state, reverse=True)
+        unroll = 1 if backend() == "cpu" else min(self.T, LONGEST)  # elsewhere every turn of a loop is a launch
+        _, credit = jax.lax.scan(back, nothing, state, reverse=True, unroll=unroll)
         return state.traces, credit
 
 

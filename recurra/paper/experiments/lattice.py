@@ -57,7 +57,8 @@ def pairs_that_enter(learner: Learner) -> np.ndarray:
         a, sizes = network.cell.init_state(), []
         for now in range(STEPS):
             tick = network.step(weights, a, xs[now], y, jnp.array(now, "int32")).tick
-            ahat = jax.tree.map(lambda v, now=now: jnp.where(now == s, v, 0), tick.trace.ahat)
+            heard = jax.tree.map(lambda v, now=now: jnp.where(now == s, v, 0), tick.trace.ahat)
+            ahat = heard._replace(bias=jnp.zeros_like(heard.bias))  # learners may know that it never differs
             cbar = jax.tree.map(lambda v, now=now: jnp.where(now == t, v, 0), tick.cbar)
             marked = eqx.tree_at(lambda k: (k.trace, k.cbar), tick, (tick.trace._replace(ahat=ahat), cbar))
             gradient, state = learner.step(marked, state, jax.tree.map(lambda rows, now=now: rows[now], noise))
