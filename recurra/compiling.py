@@ -17,14 +17,15 @@ import equinox as eqx
 import jax
 from jax.extend.core import ClosedJaxpr, Jaxpr
 
+from recurra.machine import core
+
 #: The largest product of an m × k and a k × n matrix that the compiler can make part of a loop well.
 SMALL_M, SMALL_K, SMALL_N = 32, 128, 128
 _INTO_THE_LOOP = {"xla_cpu_multi_thread_eigen": False, "xla_cpu_experimental_ynn_fusion_type": ""}
 _ON_CORES = {"xla_backend_optimization_level": 2}
 #: What runs once may take longer to compile than to run.
 _ONCE_ON_CORES = {"xla_backend_optimization_level": 0, "xla_cpu_use_fusion_emitters": False}
-#: No product is tuned by trying: what is found fastest differs from process to process, and the last bits with it.
-_ON_GPU = {"xla_gpu_command_buffer_scheduling_mode": "CONCURRENT", "xla_gpu_autotune_level": 0}
+_ON_GPU = {"xla_gpu_command_buffer_scheduling_mode": "CONCURRENT"}
 
 
 @functools.cache
@@ -32,9 +33,21 @@ def compiled(f: Callable, platform: str, runs_once: bool = False, products_in_lo
     """f, compiled when it is called; arguments that are not arrays are static. What a user has set stays."""
     on_cores = (_ONCE_ON_CORES if runs_once else _ON_CORES) | (_INTO_THE_LOOP if products_in_loop else {})
     wanted = {"cpu": on_cores, "gpu": _ON_GPU}.get(platform, {})
-    options = {name: value for name, value in wanted.items() if name not in os.environ.get("XLA_FLAGS", "")}
+    flags = os.environ.get("XLA_FLAGS", "")
+    options = {name: value for name, value in wanted.items() if name not in flags and _is_known(name, value)}
     call = jax.jit(_of_parts(f), static_argnums=_STATIC, compiler_options=options or None)
     return lambda *arguments: call(*_parted(arguments))
+
+
+@functools.cache
+def _is_known(option: str, value: Any) -> bool:
+    """Whether this version of the compiler has an option: they come and go, and it is fast enough without."""
+    try:
+        with jax.default_device(core()):
+            jax.jit(lambda: 0, compiler_options={option: value}).lower().compile()
+    except jax.errors.JaxRuntimeError:
+        return False
+    return True
 
 
 def traced(f: Callable, *arguments: Any) -> tuple[Jaxpr, Any]:

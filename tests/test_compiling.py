@@ -5,6 +5,7 @@ import jax.numpy as jnp
 import pytest
 
 import recurra as rc
+from recurra import compiling
 from recurra.compiling import compiled, multiplies_small, traced
 from recurra.loop import APPLIED, Loop
 from recurra.schedule import advance
@@ -70,3 +71,11 @@ def test_what_is_looked_at_first_is_not_traced_again():
     assert seen == [2.0]
     assert compiled(scaled, "cpu")(x, 3.0)["scaled"].tolist() == [3, 3, 3]
     assert seen == [2.0, 3.0]
+
+
+def test_options_that_a_version_of_the_compiler_does_not_have_are_left_out(monkeypatch):
+    monkeypatch.setenv("XLA_FLAGS", "")
+    monkeypatch.setattr(compiling, "_ON_CORES", {"xla_backend_optimization_level": 1, "xla_cpu_no_such_option": True})
+    compiling.compiled.cache_clear()
+    assert compiling.compiled(jnp.negative, "cpu")(jnp.ones(2)).tolist() == [-1, -1]
+    compiling.compiled.cache_clear()
