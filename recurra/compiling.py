@@ -35,8 +35,13 @@ def compiled(f: Callable, platform: str, runs_once: bool = False, products_in_lo
     wanted = {"cpu": on_cores, "gpu": _ON_GPU}.get(platform, {})
     flags = os.environ.get("XLA_FLAGS", "")
     options = {name: value for name, value in wanted.items() if name not in flags and _is_known(name, value)}
-    call = jax.jit(_of_parts(f), static_argnums=_STATIC, compiler_options=options or None)
-    return lambda *arguments: call(*_parted(arguments))
+    passed_on: Any = {"compiler_options": options} if options else {}  # to jax.jit
+
+    def call(*arguments: Any) -> Any:
+        return jax.jit(_of_parts(f), static_argnums=_STATIC)(*_parted(arguments))
+
+    call.__name__ = call.__qualname__ = f.__name__  # the program's, in profiles
+    return eqx.filter_jit(call, **passed_on)  # it makes errors of `eqx.error_if` readable
 
 
 @functools.cache
@@ -45,7 +50,9 @@ def _is_known(option: str, value: Any) -> bool:
     try:
         with jax.default_device(core()):
             jax.jit(lambda: 0, compiler_options={option: value}).lower().compile()
-    except jax.errors.JaxRuntimeError:
+    except jax.errors.JaxRuntimeError as error:
+        if "INVALID_ARGUMENT" not in str(error):
+            raise
         return False
     return True
 
@@ -74,7 +81,6 @@ def _of_parts(f: Callable) -> Callable:
     def whole(arrays: Any, leaves: tuple, structure: Any) -> Any:
         return f(*eqx.combine(arrays, jax.tree.unflatten(structure, leaves)))
 
-    whole.__name__ = f.__name__  # the program's, in profiles
     return whole
 
 

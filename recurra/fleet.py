@@ -47,7 +47,8 @@ class Fleet:
         carried = _carried_bytes(loop, key)
         self._device = _device(carried, len(seeds), len(loop.learners))
         on_cores = self._device.platform == "cpu"
-        size = _group_size(loop, key, carried, len(seeds)) if on_cores else len(seeds)
+        with self._there():
+            size = _group_size(loop, key, carried, len(seeds)) if on_cores else len(seeds)
         groups = [seeds[i : i + size] for i in range(0, len(seeds), size)]
         groups[-1] += seeds[-1:] * (size - len(groups[-1]))
         self._rows = [[seeds.index(seed) for seed in group] for group in groups]
@@ -217,9 +218,14 @@ def _together(loop: Loop, key: PRNGKeyArray, carried: int, seeds: int, share: in
     if not preferred or carried > TOGETHER_MOST_BYTES or busy < 0.75 * cores():
         return False
     # Small products are part of the loop of one seed, and it needs no company.
-    return not _products_in_loop(loop, traced(_first_record, loop, key)[0])
+    return not _products_in_loop(loop, traced(_one_step, loop, key)[0])
 
 
 def _products_in_loop(loop: Loop, program: Jaxpr) -> bool:
     # With streams every product is one of matrices, and calls for them are worth it.
     return loop.streams == 1 and multiplies_small(program)
+
+
+def _one_step(loop: Loop, key: PRNGKeyArray) -> PyTree[Array]:
+    zero = jnp.zeros((), "int32")
+    return advance(loop, *loop.init(key), zero, zero, 1)[1]

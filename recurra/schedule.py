@@ -15,9 +15,9 @@ from recurra.loop import Carry, Keys, Loop
 from recurra.rounds import end_round, period
 from recurra.tasks.base import BLOCK
 
-#: steps that an accelerator takes between two looks at the host, and how many of them are launched together: with eight
-#: a step would take a tenth less, and compiling a third longer
-STRIDE, UNROLL = 32, 4
+#: steps that an accelerator takes between two looks at the host, and how many of them are launched together, at most:
+#: with eight a step would take a tenth less, and compiling a third longer
+STRIDE, TOGETHER = 32, 5
 
 #: a run on its way, and what was recorded of it
 Running = tuple[Carry, PyTree[Array]]
@@ -90,6 +90,7 @@ def _by_strides(
 ) -> Running:
     length = stride(loop)
     every, drawn = period(loop) or length, math.lcm(BLOCK, length)
+    together = max(count for count in range(1, TOGETHER + 1) if every % count == 0)
 
     def draw(carry: Carry, number: Array) -> tuple[Carry, PyTree[Array]]:
         rows, task = loop.draw(carry, keys, number)
@@ -102,7 +103,7 @@ def _by_strides(
         return jax.lax.optimization_barrier(carry), record
 
     def steps_of_round(carry: Carry, inputs: tuple[Array, PyTree]) -> Running:
-        carry, record = jax.lax.scan(step, carry, inputs, unroll=math.gcd(every, UNROLL))
+        carry, record = jax.lax.scan(step, carry, inputs, unroll=together)
         return end_round(loop, carry, inputs[0][-1] + 1, is_whole=True), record
 
     def draw_and_take(number: Array, running: Running) -> Running:

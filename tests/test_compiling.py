@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import pytest
 
 import recurra as rc
-from recurra import compiling
+from recurra import compiling, fleet
 from recurra.compiling import compiled, multiplies_small, traced
 from recurra.loop import APPLIED, Loop
 from recurra.schedule import advance
@@ -76,6 +76,17 @@ def test_what_is_looked_at_first_is_not_traced_again():
 def test_options_that_a_version_of_the_compiler_does_not_have_are_left_out(monkeypatch):
     monkeypatch.setenv("XLA_FLAGS", "")
     monkeypatch.setattr(compiling, "_ON_CORES", {"xla_backend_optimization_level": 1, "xla_cpu_no_such_option": True})
+    known = {name for name, value in compiling._ON_CORES.items() if compiling._is_known(name, value)}
+    assert known == {"xla_backend_optimization_level"}
     compiling.compiled.cache_clear()
     assert compiling.compiled(jnp.negative, "cpu")(jnp.ones(2)).tolist() == [-1, -1]
     compiling.compiled.cache_clear()
+
+
+def test_seeds_go_together_where_a_probe_multiplies_large_matrices(monkeypatch):
+    """RTRL's tensor is brought up to date at the end of a round, outside the step, and counts too."""
+    monkeypatch.setattr(fleet, "cores", lambda: 2)
+    network, applied = rc.Network(rc.RNN(2, 12), 2), {APPLIED: rc.KFRTRL()}
+    for learners, together in ((applied, False), (applied | {"exact": rc.RTRL()}, True)):
+        loop = Loop(network, learners, rc.Add(), 1e-4, {})
+        assert fleet._together(loop, jax.random.key(0), 2**14, seeds=16, share=8) is together

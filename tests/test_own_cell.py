@@ -54,3 +54,19 @@ def test_every_learner(name):
     visited = drive(network, rc.LEARNERS[name](), weights, xs, ys)
     assert all(np.isfinite(flat(gradient)).all() for gradient, _, _ in visited)
     assert name == "fixed" or any(np.abs(flat(gradient)).max() > 0 for gradient, _, _ in visited)
+
+
+class Fuse(eqx.Module):
+    """A cell that refuses to go on."""
+
+    weight: jax.Array
+
+    def __call__(self, x, a):
+        a = jnp.tanh(self.weight @ a + x.sum())
+        return eqx.error_if(a, a.sum() > -1e9, "the fuse blew")
+
+
+def test_an_error_that_a_cell_raises_while_it_runs_can_be_read():
+    cell = rc.GeneralCell(Fuse(jnp.eye(3)), 2, jnp.zeros(3))
+    with pytest.raises(RuntimeError, match="the fuse blew"):
+        rc.train(rc.Network(cell, 2), rc.Fixed(), rc.Add(), steps=3, progress=False)

@@ -1,6 +1,7 @@
 """Backpropagation through time on an endless stream, in its two forms.
 
-Both keep the traces of the last T steps, O(nT), and rebuild past Jacobians from them with the present weights.
+Both keep traces of the last T steps, O(nT), F-BPTT what differs between them alone, and rebuild past Jacobians from
+them with the present weights.
 """
 
 from typing import Any, ClassVar, NamedTuple
@@ -15,8 +16,8 @@ from recurra.cells.base import Cell, Credit, State, Weights
 from recurra.learners.base import FutureFacing, Intermittent, Tick
 from recurra.machine import backend
 
-#: steps back that are compiled one after the other
-LONGEST = 10
+#: steps back that are compiled one after the other, at most
+UNROLLED = 10
 
 
 class History(NamedTuple):
@@ -71,7 +72,7 @@ class FutureBPTT(FutureFacing):
             return c, c
 
         lags = jnp.arange(self.T - 1, -1, -1, dtype=tick.t.dtype)
-        _, reached = jax.lax.scan(back, cbar, lags, reverse=True, unroll=min(self.T, LONGEST))
+        _, reached = jax.lax.scan(back, cbar, lags, reverse=True, unroll=min(self.T, UNROLLED))
         extended = jax.tree.map(lambda old, new: old[1:] + new, state.credit, reached)
         credit = jax.tree.map(lambda old, new: jnp.concatenate([old, new[None]]), extended, cbar)
         # Nothing was applied before the first step, so nothing is emitted for it.
@@ -109,7 +110,7 @@ class EfficientBPTT(Intermittent):
             return cell.pull(weights, kept.traces, c), c
 
         nothing = tuple(jnp.zeros(width, cell.dtype) for width in cell.widths)
-        unroll = 1 if backend() == "cpu" else min(self.T, LONGEST)  # elsewhere every turn of a loop is a launch
+        unroll = 1 if backend() == "cpu" else min(self.T, UNROLLED)  # elsewhere every turn of a loop is a launch
         _, credit = jax.lax.scan(back, nothing, state, reverse=True, unroll=unroll)
         return state.traces, credit
 
