@@ -166,6 +166,11 @@ def either(which: Bool[Array, ""], x: PyTree[Array], y: PyTree[Array]) -> PyTree
     return jax.tree.map(lambda u, v: jnp.where(which, u, v), x, y)
 
 
+def computed_once(x: PyTree[Array]) -> PyTree[Array]:
+    """x, not as part of every loop that reads some of it. A GPU would start a kernel more."""
+    return jax.lax.optimization_barrier(x) if backend() == "cpu" else x
+
+
 def mean(x: PyTree[Array]) -> PyTree[Array]:
     """The mean over the leading axis, leaf by leaf."""
     # A product: it adds rows side by side, and is not drawn into the loops that make what it adds.

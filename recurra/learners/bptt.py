@@ -12,6 +12,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Int, PRNGKeyArray, PyTree
 
 from recurra import checks
+from recurra.algebra import computed_once
 from recurra.cells.base import Cell, Credit, State, Weights
 from recurra.learners.base import FutureFacing, Intermittent, Tick
 from recurra.machine import backend
@@ -63,7 +64,7 @@ class FutureBPTT(FutureFacing):
         slot = lambda lag: jax.lax.rem(tick.t + (length - lag), length)
         # What never differs is that of the present.
         at = lambda lag: eqx.combine(jax.tree.map(lambda rows: rows[slot(lag)], traces), tick.trace)
-        kept = tick.cell.passing(tick.trace)
+        kept = computed_once(tick.cell.passing(tick.trace))
         traces = jax.tree.map(lambda old, new: old.at[slot(0)].set(new), state.traces, kept)
         cbar = tick.cell.dense(tick.cbar)
 
