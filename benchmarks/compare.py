@@ -3,16 +3,20 @@
     python benchmarks/compare.py --out bench              all there is; what is not installed is left out
     python benchmarks/compare.py --n 32 --learners rflo   some of it
 
-Contestants that do the same work are called in turn, so that a busy machine slows all of them; a ratio is the median
-over rounds. CPU seconds are counted. Writes compare.json and compare.svg, and prints the table.
+Contestants that do the same work are called in turn, and begin in turn, so that a busy machine slows all of them; a
+ratio is the median over rounds. CPU seconds are counted, and apart from them those that it takes to prepare: to compile
+and to be called twice, for braintrace compiles again in its second call. Writes compare.json and compare.svg, and
+prints the table.
 """
 
 import argparse
+import functools
 import importlib.util
 import json
 import os
 import statistics
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 #: peers of a learner: the module that runs them and what it calls them
@@ -29,7 +33,8 @@ PEERS = {
 LARGEST = {"rtrl": 128, "r-ok": 128}
 NUMPY_LARGEST = 128
 MANY = 20
-SECONDS = 0.4
+#: how long a call of the library lasts, if it is not longer than a compiled chunk
+SECONDS, FEW_STEPS, MOST_STEPS = 0.4, 1280, 2**17
 
 
 def main() -> None:
@@ -45,12 +50,13 @@ def main() -> None:
     names = options.learners or list(ALGORITHMS)
     agreement.check(names)
     textbook_agreement.check(names)
+    sizes = [(name, n, 1) for n in options.n for name in names if n <= LARGEST.get(name, n)]
+    # A NumPy loop has one network; libraries are also made for many that share their weights.
+    sizes += [(name, min(options.n), options.streams) for name in names if name in PEERS and options.streams > 1]
     rows = []
-    for n in options.n:
-        for name in names:
-            if n <= LARGEST.get(name, n):
-                rows.append(row(name, n, options.repeats))
-                print(line(rows[-1]), flush=True)
+    for size in sizes:
+        rows.append(row(*size, options.repeats))
+        print(line(rows[-1]), flush=True)
     if options.out:
         options.out.mkdir(parents=True, exist_ok=True)
         report = {"machine": machine(), "versions": versions() | peer_versions(), "rows": rows}
@@ -58,56 +64,68 @@ def main() -> None:
         (options.out / "compare.svg").write_text(plot(rows))
 
 
-def row(name: str, n: int, repeats: int) -> dict:
-    """Every contestant's µs a step a seed, and how many times longer than the library it takes."""
-    from timing import FEW_STEPS, Setting, fastest_bare_runner, library_runner
+def row(name: str, n: int, streams: int, repeats: int) -> dict:
+    """Every contestant's µs a step of one network, and how many times longer than the library it takes."""
+    import jax
 
-    setting = Setting(name, n=n)
-    one, *_ = library_runner(setting)
-    one(FEW_STEPS)()
-    began = time.process_time()
-    one(FEW_STEPS)()
-    steps = max(min(int(SECONDS * FEW_STEPS / (time.process_time() - began)), 2**17) // 128, 1) * 128
-    calls = {
-        "library": (one(steps), steps),
-        "bare": (fastest_bare_runner(setting, steps), steps),
+    from timing import BLOCK, Setting, fastest_bare_runner, library_runner, timed
+
+    clock = time.process_time
+    setting = Setting(name, n=n, streams=streams)
+    begin = library_runner(setting)[0]
+    begin(FEW_STEPS)()
+    pace = timed(begin(FEW_STEPS), clock)[1] / FEW_STEPS
+    jax.clear_caches()  # what was compiled for the pace is compiled once more, and that is timed
+    whole = lambda steps: max(int(min(steps, MOST_STEPS)) // BLOCK, 1) * BLOCK
+    steps, each = whole(SECONDS / pace), whole(SECONDS / pace / MANY)
+    # by contestant: what makes a call, and the steps of a network that it takes
+    makers = {
+        "library": (lambda: library_runner(setting)[0](steps), steps * streams),
+        "bare": (lambda: fastest_bare_runner(setting, steps), steps * streams),
     }
-    if n * MANY <= 32 * MANY:
-        each = max(steps // MANY // 128, 1) * 128
-        calls[f"library, {MANY} seeds"] = (library_runner(setting._replace(seeds=MANY))[0](each), each * MANY)
-    calls |= others(name, n)
-    for call, _ in calls.values():
-        call()
-        call()
+    best = "library"
+    if n <= 32 and streams == 1:
+        best = f"library, {MANY} seeds"
+        makers[best] = lambda: library_runner(setting._replace(seeds=MANY))[0](each), each * MANY
+    makers |= others(name, n, streams)
+
+    calls, prepared = {}, {}
+    for who, (make, _) in makers.items():
+        calls[who], prepared[who] = timed(lambda make=make: called_twice(make()), clock)
     rounds = []
-    for _ in range(repeats):
-        taken = {}
-        for who, (call, count) in calls.items():
-            began = time.process_time()
-            call()
-            taken[who] = (time.process_time() - began) / count * 1e6
-        rounds.append(taken)
+    for i in range(repeats):
+        first = i % len(calls)
+        order = [*calls][first:] + [*calls][:first]
+        seconds = {who: timed(calls[who], clock)[1] for who in order}
+        rounds.append({who: seconds[who] / count * 1e6 for who, (_, count) in makers.items()})
     micros = {who: statistics.median(taken[who] for taken in rounds) for who in calls}
-    best = f"library, {MANY} seeds" if f"library, {MANY} seeds" in calls else "library"
     times = lambda who: [taken[who] / taken["library" if who == "bare" else best] for taken in rounds]
     ratios = {who: sorted(times(who)) for who in calls if not who.startswith("library")}
     spread = {who: [statistics.median(each), each[0], each[-1]] for who, each in ratios.items()}
-    return {"learner": name, "n": n, "micros": micros, "ratio": spread}
+    return {"learner": name, "n": n, "streams": streams, "micros": micros, "ratio": spread, "prepared": prepared}
 
 
-def others(name: str, n: int) -> dict:
-    """The NumPy loop and the peers that are installed, each with the steps a call takes."""
+def called_twice(call: Callable) -> Callable:
+    """A call, ready to be timed."""
+    call()
+    call()
+    return call
+
+
+def others(name: str, n: int, streams: int) -> dict:
+    """The NumPy loop and the peers that are installed: what makes a call, and the steps of a network that it takes."""
     import textbook
 
-    calls = {}
-    if n <= NUMPY_LARGEST:
-        count = 2000 if n <= 64 else 200
-        calls["NumPy"] = (textbook.runner(name, n, count), count)
+    makers = {}
+    if n <= NUMPY_LARGEST and streams == 1:
+        steps = 2000 if n <= 64 else 200
+        makers["NumPy"] = functools.partial(textbook.runner, name, n, steps), steps
     for package, module, what in PEERS.get(name, []):
         if importlib.util.find_spec(package):
-            count = 4000 if n <= 64 else 400
-            calls[f"{package} {what}"] = (importlib.import_module(module).runner(what, n, count), count)
-    return calls
+            steps = 4000 if n * streams <= 64 else 400
+            make = importlib.import_module(module).runner
+            makers[f"{package} {what}"] = functools.partial(make, what, n, steps, streams), steps * streams
+    return makers
 
 
 def peer_versions() -> dict[str, str]:
@@ -119,10 +137,11 @@ def peer_versions() -> dict[str, str]:
 
 def line(found: dict) -> str:
     """One learner's line: µs of each contestant, and in brackets how many times the library's that is."""
-    parts = [f"{found['learner']:10} n={found['n']:<4}"]
+    parts = [f"{found['learner']:10} n={found['n']:<4} streams={found['streams']:<2}"]
     for who, micros in found["micros"].items():
-        ratio = found["ratio"].get(who)
-        parts.append(f"{who} {micros:.2f}" + (f" (×{ratio[0]:.2f}, {ratio[1]:.2f}..{ratio[2]:.2f})" if ratio else ""))
+        ratio, prepared = found["ratio"].get(who), found["prepared"][who]
+        times = f" (×{ratio[0]:.2f}, {ratio[1]:.2f}..{ratio[2]:.2f})" if ratio else ""
+        parts.append(f"{who} {micros:.2f}{times} after {prepared:.1f} s")
     return "  ".join(parts)
 
 
@@ -131,7 +150,7 @@ def plot(rows: list[dict]) -> str:
     from recurra import plots
 
     n = min(row["n"] for row in rows)
-    shown = [row for row in rows if row["n"] == n]
+    shown = [row for row in rows if row["n"] == n and row["streams"] == 1]
     looks = {
         "NumPy": ("#8c8c8c", "s"),
         "bare": ("#1c1e21", "|"),
@@ -163,6 +182,7 @@ def parse() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--learners", nargs="+", default=[], metavar="NAME", help="which learners (all)")
     parser.add_argument("--n", nargs="+", type=int, default=[32, 512], metavar="UNITS", help="how many units (32 512)")
+    parser.add_argument("--streams", type=int, default=64, help="streams that share weights, beside libraries (64)")
     parser.add_argument("--repeats", type=int, default=5, help="rounds (5)")
     parser.add_argument("--out", type=Path, metavar="DIR", help="folder for compare.json and compare.svg")
     return parser.parse_args()

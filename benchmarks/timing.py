@@ -65,7 +65,7 @@ def measure(setting: Setting, repeats: int) -> Timing | None:
     steps = BLOCK
     for _ in range(3):  # a short call is mostly overhead, and says little of the pace of a long one
         pace = timed(begin(steps), clock)[1] / steps
-        steps = max(min(int(seconds / pace), most_steps, 10 * steps) // BLOCK, 1) * BLOCK
+        steps = max(round(min(seconds / pace, most_steps, 10 * steps) / BLOCK), 1) * BLOCK
     repeats = repeats if pace * steps < LONG else min(repeats, FEW_REPEATS)
     library = begin(steps)
     bare, bare_compile = timed(lambda: fastest_bare_runner(setting, steps), clock)

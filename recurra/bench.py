@@ -21,7 +21,7 @@ from recurra.cells.base import Cell
 from recurra.fleet import Fleet
 from recurra.learners import LEARNERS
 from recurra.loop import APPLIED, Loop
-from recurra.machine import machine, versions
+from recurra.machine import bytes_of, machine, versions
 from recurra.network import Network
 from recurra.tasks import Add
 from recurra.tasks.base import BLOCK
@@ -94,7 +94,7 @@ def measure(name: str, kind: str, n: int, seeds: int, streams: int, repeats: int
         pace = seconds(lambda: run(few)) / few
         steps = whole(min(int(fleet.seconds / pace), CHUNK))
         size = _state_bytes(name, cell)
-        own, ideal = _ideal(name, cell, size + _bytes(lambda: Network(cell, 2).init(jax.random.key(0))))
+        own, ideal = _ideal(name, cell, size + bytes_of(jax.eval_shape(Network(cell, 2).init, jax.random.key(0))))
         networks = seeds * streams
         pairs = [(seconds(lambda: run(steps)) / (steps * networks), seconds(own)) for _ in range(repeats)]
     micros = [1e6 * taken for taken, _ in pairs]
@@ -151,11 +151,7 @@ def _multiplications(name: str, cell: Cell) -> float:
 
 def _state_bytes(name: str, cell: Cell) -> int:
     weights = lambda: cell.init_weights(jax.random.key(0))
-    return _bytes(lambda: LEARNERS[name]().init(cell, weights(), jax.random.key(1), 2))
-
-
-def _bytes(make: Callable[[], object]) -> int:
-    return sum(leaf.size * leaf.dtype.itemsize for leaf in jax.tree.leaves(jax.eval_shape(make)))
+    return bytes_of(jax.eval_shape(lambda: LEARNERS[name]().init(cell, weights(), jax.random.key(1), 2)))
 
 
 def seconds(call: Callable[[], object]) -> float:

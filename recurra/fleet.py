@@ -21,7 +21,7 @@ from jaxtyping import Array, Int, Key, PRNGKeyArray, PyTree
 
 from recurra.compiling import compiled, multiplies_small, traced
 from recurra.loop import APPLIED, Carry, Keys, Loop
-from recurra.machine import core, cores
+from recurra.machine import bytes_of, core, cores
 from recurra.network import NetworkWeights
 from recurra.schedule import advance, first_record, stride
 
@@ -67,7 +67,7 @@ class Fleet:
         #: how long a call of `advance` should last, so that its calls of the program are long enough to be worth it
         self.seconds = max(CHUNK_SECONDS, CALL_SECONDS * -(-len(groups) // cores()))
         # A call that takes no step compiles, once, before the threads that share the program start.
-        self._call(self._groups[0], self._bounds(0, 0), self._strides)
+        self._call(self._groups[0], _bounds(0, 0), self._strides)
 
     def advance(self, start: int, stop: int) -> PyTree[np.ndarray]:
         """Take every seed from step `start` to `stop`: each step's loss and records, (seed, step, ...)."""
@@ -77,7 +77,7 @@ class Fleet:
 
     def _advance(self, start: int, stop: int) -> PyTree[np.ndarray]:
         strides = self._strides and start % self.stride == 0 and stop % self.stride == 0
-        bounds = self._bounds(start, stop)
+        bounds = _bounds(start, stop)
         outputs = list(self._pool.map(lambda group: self._call(group, bounds, strides), self._groups))
         self._groups = [(carry, keys) for (carry, _), (_, keys) in zip(outputs, self._groups, strict=True)]
         taken = lambda record: jax.tree.map(lambda leaf: np.asarray(leaf)[:, : stop - start], record)
@@ -122,7 +122,7 @@ class Fleet:
             yield
 
     def _call(
-        self, group: tuple[Carry, Keys], bounds: tuple[Array, Array], strides: bool
+        self, group: tuple[Carry, Keys], bounds: tuple[np.int32, np.int32], strides: bool
     ) -> tuple[Carry, PyTree[Array]]:
         with self._there():
             return jax.block_until_ready(self._take(self._loop, *group, *bounds, self.capacity, strides))
@@ -132,17 +132,18 @@ class Fleet:
             return jax.tree.map(lambda part: np.asarray(part)[: self._count], groups[0])
         return jax.tree.map(lambda *parts: np.concatenate(parts)[: self._count], *groups)
 
-    def _bounds(self, start: int, stop: int) -> tuple[Array, Array]:
-        with self._there():  # as arrays, so that no number of steps compiles anew
-            return jnp.asarray(start, "int32"), jnp.asarray(stop, "int32")
-
     def _program(self) -> Callable[..., tuple[Carry, PyTree[Array]]]:
         """`_advance`, compiled as it runs fastest."""
         if self._device.platform != "cpu":
             return compiled(_advance, self._device.platform)
-        arguments = (self._loop, *self._groups[0], *self._bounds(0, 0), self.capacity, self._strides)
+        arguments = (self._loop, *self._groups[0], *_bounds(0, 0), self.capacity, self._strides)
         program, _ = traced(_advance, *arguments)
         return compiled(_advance, "cpu", products_in_loop=_products_in_loop(self._loop, program))
+
+
+def _bounds(start: int, stop: int) -> tuple[np.int32, np.int32]:
+    """As arrays, so that no number of steps compiles anew."""
+    return np.int32(start), np.int32(stop)
 
 
 def _init(loop: Loop, keys: Key[Array, " seeds"]) -> tuple[Carry, Keys]:
@@ -175,13 +176,13 @@ def _like(leaf: Array, raw: np.ndarray) -> Array:
 def _carried_bytes(loop: Loop, key: PRNGKeyArray) -> int:
     """What one seed takes from step to step."""
     carry, _ = eqx.filter_eval_shape(loop.init, key)
-    return sum(leaf.size * leaf.dtype.itemsize for leaf in jax.tree.leaves(carry))
+    return bytes_of(carry)
 
 
 def _recorded_bytes(loop: Loop, key: PRNGKeyArray) -> int:
     """What one step of one seed leaves."""
     _, record = traced(_first_record, loop, key)
-    return sum(leaf.size * leaf.dtype.itemsize for leaf in jax.tree.leaves(record))
+    return bytes_of(record)
 
 
 def _first_record(loop: Loop, key: PRNGKeyArray) -> PyTree[Array]:

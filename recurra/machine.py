@@ -31,6 +31,13 @@ def core() -> Any:
         return None
 
 
+def bytes_of(arrays: Any) -> int:
+    """What a tree of arrays takes in memory; their shapes alone will do."""
+    import jax
+
+    return sum(leaf.size * leaf.dtype.itemsize for leaf in jax.tree.leaves(arrays))
+
+
 def machine() -> dict[str, Any]:
     """Processor, cores, accelerator and system."""
     import jax

@@ -214,7 +214,7 @@ class ForgetfulRTRL(rc.RTRL):
     lazy: bool | None = False
 
     def advance(self, tick: Tick, state, noise):
-        return tick.cell.advance_influence(tick.weights, tick.trace, 0 * state)
+        return tick.cell.advance_influence(tick.weights, tick.trace, jax.tree.map(jnp.zeros_like, state))
 
 
 @pytest.mark.parametrize("wrong", [TransposedRTRL(), ForgetfulRTRL(), rc.RFLO()])

@@ -28,7 +28,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from textbook.loop import N_IN, N_OUT, RATE, Add
+from textbook.loop import N_IN, N_OUT, RATE, batches
 
 OPTIONS: dict[str, dict] = {
     "D_RTRL": {},
@@ -62,11 +62,11 @@ KNOWN = [f"{algorithm} {cell}" for algorithm in OPTIONS for cell in CELLS]
 
 
 def trainer(learner, readout) -> Callable:
-    """A compiled call that takes a step for each row of inputs and labels, (step, 1, unit), and returns the losses."""
+    """A compiled call: a step for each row of inputs and labels, (step, stream, unit), and the mean loss of each."""
     weights = {"cell": learner.param_states, "readout": readout.states(brainstate.ParamState)}
 
     def loss(x, label):
-        return -jnp.sum(label * jax.nn.log_softmax(readout(learner(x))))
+        return -jnp.sum(label * jax.nn.log_softmax(readout(learner(x)))) / len(x)
 
     def step(x, label):
         gradients, value = brainstate.transform.grad(loss, weights, return_value=True)(x, label)
@@ -78,17 +78,15 @@ def trainer(learner, readout) -> Callable:
     return brainstate.transform.jit(lambda x, label: brainstate.transform.for_loop(step, x, label))
 
 
-def runner(what: str, n: int, steps: int) -> Callable[[], np.ndarray]:
+def runner(what: str, n: int, steps: int, streams: int = 1) -> Callable[[], np.ndarray]:
     """A call that takes `steps` steps and returns the loss of each; its first two calls compile."""
     algorithm, cell = what.split()
-    example, options = jnp.zeros((1, N_IN)), OPTIONS[algorithm]
-    learner = braintrace.compile(CELLS[cell](n), algorithm, example, batch_size=1, **options)
-    advance = trainer(learner, brainstate.nn.Linear(n, N_OUT))
-    rng, task = np.random.default_rng(0), Add()
+    example, options = jnp.zeros((streams, N_IN)), OPTIONS[algorithm]
+    learner = braintrace.compile(CELLS[cell](n), algorithm, example, batch_size=streams, **options)
+    advance, draw = trainer(learner, brainstate.nn.Linear(n, N_OUT)), batches(streams)
 
     def run() -> np.ndarray:
-        inputs, labels = (rows[:, None] for rows in task.draw(rng, steps))
-        return np.asarray(advance(inputs, labels))
+        return np.asarray(advance(*draw(steps)))
 
     return run
 

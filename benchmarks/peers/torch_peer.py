@@ -1,7 +1,7 @@
 """Truncated backpropagation through time in PyTorch: T = 10, one network, one core, gradient descent every T steps.
 
 `nn.RNN` is one call for T steps; `nn.RNNCell` is the loop one writes when each step depends on what came before it.
-Arrays have a batch axis of length one, which both modules would otherwise add and remove at every call.
+Arrays always have an axis for streams, if only for one: both modules would otherwise add and remove it at every call.
 """
 
 import sys
@@ -20,7 +20,7 @@ import torch
 from torch import nn
 from torch.nn.functional import cross_entropy
 
-from textbook.loop import N_IN, N_OUT, RATE, Add
+from textbook.loop import N_IN, N_OUT, RATE, batches
 
 T = 10
 
@@ -55,23 +55,23 @@ class Stepwise(nn.Module):
 MODELS: dict[str, type[nn.Module]] = {"nn.RNN": Whole, "nn.RNNCell": Stepwise}
 
 
-def runner(what: str, n: int, steps: int) -> Callable[[], np.ndarray]:
-    """A call that takes `steps` steps, a multiple of T, and returns the loss of each."""
+def runner(what: str, n: int, steps: int, streams: int = 1) -> Callable[[], np.ndarray]:
+    """A call that takes `steps` steps, a multiple of T, and returns every loss."""
     if steps % T:
         raise ValueError(f"steps is {steps}: the weights change every {T} steps, so it must be a multiple of {T}")
     torch.set_num_threads(1)
     torch.manual_seed(0)
-    rng, task, model, a = np.random.default_rng(0), Add(), MODELS[what](n), torch.zeros(1, n)
-    descent = torch.optim.SGD(model.parameters(), RATE)
+    draw, model, a = batches(streams), MODELS[what](n), torch.zeros(streams, n)
+    descent = torch.optim.SGD(model.parameters(), RATE / streams)  # along the mean of their gradients
 
     def run() -> np.ndarray:
         nonlocal a
-        inputs, labels = (torch.from_numpy(rows)[:, None] for rows in task.draw(rng, steps))
+        inputs, labels = map(torch.from_numpy, draw(steps))
         losses = []
         for x, label in zip(inputs.split(T), labels.split(T), strict=True):
             descent.zero_grad()
             logits, a = model(x, a)
-            loss = cross_entropy(logits[:, 0], label[:, 0], reduction="none")
+            loss = cross_entropy(logits.flatten(0, 1), label.flatten(0, 1), reduction="none")
             loss.sum().backward()
             descent.step()
             a = a.detach()

@@ -96,6 +96,17 @@ class Add:
         return show(x), show(y)
 
 
+def batches(streams):
+    """For a number of steps, the next inputs and labels of so many streams, (step, stream, unit)."""
+    rng, tasks = np.random.default_rng(0), [Add() for _ in range(streams)]
+
+    def draw(steps):
+        inputs, labels = zip(*(task.draw(rng, steps) for task in tasks), strict=True)
+        return np.stack(inputs, axis=1), np.stack(labels, axis=1)
+
+    return draw
+
+
 def train(net, learner, inputs, labels, noise, first=0):
     """Take one step for each row and return the loss of each; plain gradient descent on W and on the readout."""
     alpha, losses = net.alpha, np.empty(len(inputs), net.W.dtype)

@@ -10,7 +10,7 @@ from jaxtyping import Array, Float, PRNGKeyArray, PyTree
 
 from recurra import checks
 from recurra.algebra import norm
-from recurra.cells.base import Cell, Credit, State, Tangent, Weights
+from recurra.cells.base import Cell, Credit, Influence, State, Tangent, Weights
 
 
 class GeneralCell(Cell):
@@ -80,20 +80,20 @@ class GeneralCell(Cell):
         each = jax.vmap(lambda trace, c: self.deposit(weights, trace, c))(traces, c)
         return jax.tree.map(lambda leaf: leaf.sum(0), each)
 
-    def init_influence(self, weights: Weights) -> Float[Array, "S P"]:
-        return jnp.zeros((sum(self.widths), ravel_pytree(weights)[0].size), self.dtype)
+    def init_influence(self, weights: Weights) -> Influence:
+        return (jnp.zeros((sum(self.widths), ravel_pytree(weights)[0].size), self.dtype),)
 
-    def advance_influence(self, weights: Weights, trace: Any, M: Float[Array, "S P"]) -> Float[Array, "S P"]:
+    def advance_influence(self, weights: Weights, trace: Any, M: Influence) -> Influence:
         a, x = trace
         flat_a, unravel_a = ravel_pytree(a)
         flat_w, unravel_w = ravel_pytree(weights)
         step = lambda w, s: ravel_pytree(self._step(unravel_w(w), unravel_a(s), x))[0]
         J = jax.jacfwd(step, argnums=1)(flat_w, flat_a)
         Mbar = jax.jacrev(step, argnums=0)(flat_w, flat_a)
-        return jnp.matmul(J, M, precision=jax.lax.Precision.HIGHEST) + Mbar
+        return (jnp.matmul(J, M[0], precision=jax.lax.Precision.HIGHEST) + Mbar,)
 
-    def unravel(self, weights: Weights, row: Float[Array, " P"]) -> Weights:
-        return ravel_pytree(weights)[1](row)
+    def unravel(self, weights: Weights, row: tuple[Float[Array, " _"], ...]) -> Weights:
+        return ravel_pytree(weights)[1](row[0])
 
     def _step(self, weights: Weights, a: State, x: Array) -> State:
         return self._split(eqx.combine(weights, self.buffers, self.skeleton)(x, self._joined(a)))

@@ -22,6 +22,8 @@ State = tuple[Float[Array, " _"], ...]
 #: a vector for each state variable, or a matrix whose columns are pushed together
 Tangent = tuple[Float[Array, "_ ..."], ...]
 Credit = tuple[Float[Array, " _"] | None, ...]
+#: M, as matrices whose rows are all state variables and whose columns are weights
+Influence = tuple[Float[Array, "S _"], ...]
 Weights = PyTree[Array]
 
 
@@ -85,13 +87,13 @@ class Cell(eqx.Module):
         """Σ c Mbar over steps, the leading axis of traces and credit."""
 
     @abc.abstractmethod
-    def init_influence(self, weights: Weights) -> Float[Array, "S P"]:
-        """M = 0 as one matrix, in the layout that `advance_influence` keeps."""
+    def init_influence(self, weights: Weights) -> Influence:
+        """M = 0, in the layout that `advance_influence` keeps."""
 
     @abc.abstractmethod
-    def advance_influence(self, weights: Weights, trace: Any, M: Float[Array, "S P"]) -> Float[Array, "S P"]:
+    def advance_influence(self, weights: Weights, trace: Any, M: Influence) -> Influence:
         """J M + Mbar."""
 
     @abc.abstractmethod
-    def unravel(self, weights: Weights, row: Float[Array, " P"]) -> Weights:
-        """A row of M as a gradient for the weights."""
+    def unravel(self, weights: Weights, row: tuple[Float[Array, " _"], ...]) -> Weights:
+        """A row of each matrix of M, together a gradient for the weights."""

@@ -19,11 +19,11 @@ from typing import Any, ClassVar, NamedTuple
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jax.extend.core import Literal
 from jaxtyping import Array, Float, PRNGKeyArray, PyTree
 
 from recurra.algebra import add, add_or_zero, inner, matvec, mul, outer, outers, over_gates, total, vecmat
-from recurra.cells.base import Cell, Credit, State, Tangent
+from recurra.cells.base import Cell, Credit, Influence, State, Tangent
+from recurra.cells.derivatives import Blocks, elementwise_derivatives, seen_by
 from recurra.cells.initial import MatrixInit
 
 
@@ -36,8 +36,6 @@ class Sources(NamedTuple):
 
 
 Gates = tuple[Sources, ...]
-#: derivatives by output and variable, vectors over units
-Blocks = tuple[tuple[Float[Array, " _"] | None, ...], ...]
 
 
 class Trace(NamedTuple):
@@ -82,7 +80,7 @@ class UnitwiseCell(Cell):
     def read(self) -> set[int]:
         """The state variables that `unit` reads; others matter only through the gates."""
         a, z = (tuple(jnp.zeros(1, self.dtype) for _ in range(k)) for k in (self.states, len(self.listens)))
-        return set().union(*_sees(lambda a: self.unit(a, z), a))
+        return set().union(*seen_by(lambda a: self.unit(a, z), a))
 
     def init_weights(self, key: PRNGKeyArray) -> Gates:
         """w_rec as chosen, w_in ~ N(0, 1/√n_in), biases as the cell says, each gate on its own."""
@@ -106,10 +104,10 @@ class UnitwiseCell(Cell):
                 total(*(None if w is None or u is None else matvec(w, u) for w, u in zip(gate, ahat, strict=True)))
                 for gate in weights
             )
-        new, D = _with_derivatives(lambda z: self.unit(a, z), z)
+        new, D = elementwise_derivatives(lambda z: self.unit(a, z), z)
         # A plain leak is one number, and the same everywhere.
         place_a, place_z = jax.tree.map(lambda v: jnp.zeros(1, v.dtype), (a, z)) if self.plain_leak else (a, z)
-        _, H = _with_derivatives(lambda a: self.unit(a, place_z), place_a)
+        _, H = elementwise_derivatives(lambda a: self.unit(a, place_z), place_a)
         return new, Trace(H, D, ahat)
 
     def passing(self, trace: Trace) -> Trace:
@@ -161,40 +159,56 @@ class UnitwiseCell(Cell):
         nothing = jnp.zeros(self.n, self.dtype)
         return tuple(add_or_zero(nothing, *map(mul, c, column)) for column in zip(*trace.D, strict=True))
 
-    # RTRL's tensor as one matrix: rows (p, k); columns (i, (g, source, j)), the sources of all gates side by side.
+    # RTRL's tensor, a matrix for all gates that hear the same: rows (p, k); columns (i, (g, source, j)), their sources
+    # side by side. In one matrix for all gates each product would have to be moved to its columns.
 
-    def init_influence(self, weights: Gates) -> Float[Array, "S P"]:
-        return jnp.zeros((self.states * self.n, self.n * _fan_in(weights)), self.dtype)
+    @property
+    def kinds(self) -> list[list[int]]:
+        """The gates by what they hear."""
+        return [[g for g, heard in enumerate(self.listens) if heard == kind] for kind in dict.fromkeys(self.listens)]
 
-    def advance_influence(self, weights: Gates, trace: Trace, M: Float[Array, "S P"]) -> Float[Array, "S P"]:
+    def init_influence(self, weights: Gates) -> Influence:
+        fan_in = lambda gates: sum(block.shape[1] for block in jax.tree.leaves([weights[g] for g in gates]))
+        return tuple(jnp.zeros((self.states * self.n, self.n * fan_in(gates)), self.dtype) for gates in self.kinds)
+
+    def advance_influence(self, weights: Gates, trace: Trace, M: Influence) -> Influence:
         # One large matrix product, then Mbar on the diagonal k = i alone: a dense Mbar costs more than the product.
-        eligibility = jnp.stack([_side_by_side(self.deposit(weights, trace, c)) for c in self._each_variable()])
-        unit = jnp.arange(self.n)
-        JM = matvec(self.jacobian(weights, trace), M).reshape(self.states, self.n, self.n, -1)
-        return JM.at[:, unit, unit].add(eligibility).reshape(M.shape)
+        J, unit = self.jacobian(weights, trace), jnp.arange(self.n)
+        deposits = [self.deposit(weights, trace, c) for c in self._each_variable()]
 
-    def fold_influence(
-        self, weights: Gates, traces: Trace, columns: Float[Array, "T S n"], M: Float[Array, "S P"]
-    ) -> Float[Array, "S P"]:
+        def advanced(M: Float[Array, "S _"], gates: list[int]) -> Float[Array, "S _"]:
+            eligibility = jnp.stack([_side_by_side([each[g] for g in gates]) for each in deposits])
+            JM = matvec(J, M).reshape(self.states, self.n, self.n, -1)
+            return JM.at[:, unit, unit].add(eligibility).reshape(M.shape)
+
+        return tuple(map(advanced, M, self.kinds))
+
+    def fold_influence(self, weights: Gates, traces: Trace, columns: Float[Array, "T S n"], M: Influence) -> Influence:
         """M after T steps from M before them, with one product for M and one for what the steps deposited.
 
         `columns` are those of J for the variable that gates see.
         """
         back = lambda reach, step: (self.beside_leaks(step[1], reach, matvec(reach, step[0])), reach)
-        steps = columns, traces.H
-        whole, reach = jax.lax.scan(back, jnp.eye(len(M), dtype=self.dtype), steps, reverse=True)
+        steps, here = (columns, traces.H), jnp.eye(self.states * self.n, dtype=self.dtype)
+        whole, reach = jax.lax.scan(back, here, steps, reverse=True)
         rows = jax.vmap(jax.vmap(self.gate_credit, (None, 0)))  # of all steps, of the state after the last one
         credits = rows(traces, self.split(reach, axis=2))
-        heard = [_side_by_side(listened(gate, traces.ahat, lambda u: u)) for gate in weights]
-        if len(set(self.listens)) == 1:  # all gates are one product
-            credits, heard = (jnp.stack(credits, axis=-1),), heard[:1]
-        deposited = [matvec(c.reshape(len(c), -1).T, u) for c, u in zip(credits, heard, strict=True)]
-        return matvec(whole, M) + jnp.concatenate(deposited, axis=1).reshape(M.shape)
 
-    def unravel(self, weights: Gates, row: Float[Array, " P"]) -> Gates:
-        blocks, treedef = jax.tree.flatten(weights)
-        edges = [sum(block.shape[1] for block in blocks[: i + 1]) for i in range(len(blocks) - 1)]
-        return jax.tree.unflatten(treedef, jnp.split(row.reshape(self.n, -1), edges, axis=1))
+        def folded(M: Float[Array, "S _"], gates: list[int]) -> Float[Array, "S _"]:
+            credit = jnp.stack([credits[g] for g in gates], axis=-1).reshape(len(columns), -1)
+            heard = _side_by_side(listened(weights[gates[0]], traces.ahat, lambda u: u))
+            return matvec(whole, M) + matvec(credit.T, heard).reshape(M.shape)
+
+        return tuple(map(folded, M, self.kinds))
+
+    def unravel(self, weights: Gates, row: tuple[Float[Array, " _"], ...]) -> Gates:
+        found: dict[int, Sources] = {}
+        for part, gates in zip(row, self.kinds, strict=True):
+            blocks, treedef = jax.tree.flatten([weights[g] for g in gates])
+            edges = [sum(block.shape[1] for block in blocks[: i + 1]) for i in range(len(blocks) - 1)]
+            cut = jax.tree.unflatten(treedef, jnp.split(part.reshape(self.n, -1), edges, axis=1))
+            found |= zip(gates, cut, strict=True)
+        return tuple(found[g] for g in range(len(weights)))
 
     def jacobian(self, weights: Gates, trace: Trace) -> Float[Array, "S S"]:
         """J as one matrix, rows (p, k), columns (q, l)."""
@@ -223,29 +237,5 @@ class UnitwiseCell(Cell):
         return [tuple(one if p == q else None for q in range(self.states)) for p in range(self.states)]
 
 
-def _with_derivatives(f: Callable[[State], State], at: State) -> tuple[State, Blocks]:
-    """f there, and its elementwise derivatives, [output][variable]; None where they are zero at all times."""
-    along = lambda i: lambda v: f((*at[:i], v, *at[i + 1 :]))
-    pairs = [jax.jvp(along(i), (v,), (jnp.ones_like(v),)) for i, v in enumerate(at)]
-    tangents = zip(*(tangent for _, tangent in pairs), strict=True)
-    kept = lambda row, seen: tuple(v if i in seen else None for i, v in enumerate(row))
-    return pairs[0][0], tuple(map(kept, tangents, _sees(f, at)))
-
-
-def _sees(f: Callable[[State], State], at: State) -> list[set[int]]:
-    """For each output the variables it is computed from."""
-    program = jax.make_jaxpr(f)(at).jaxpr
-    sources = {var: {i} for i, var in enumerate(program.invars)}
-    seen = lambda var: set() if isinstance(var, Literal) else sources.get(var, set())
-    for equation in program.eqns:
-        together = set().union(*map(seen, equation.invars))
-        sources |= dict.fromkeys(equation.outvars, together)
-    return [seen(var) for var in program.outvars]
-
-
 def _side_by_side(blocks: PyTree[Array]) -> Float[Array, "n m"]:
     return jnp.concatenate(jax.tree.leaves(blocks), axis=1)
-
-
-def _fan_in(weights: Gates) -> int:
-    return sum(block.shape[1] for block in jax.tree.leaves(weights))

@@ -5,7 +5,8 @@ import jax.numpy as jnp
 
 from recurra.algebra import add, add_or_zero, mul, outer
 from recurra.cells.base import Cell, Credit
-from recurra.cells.unitwise import Blocks, Gates, Sources, Trace, UnitwiseCell
+from recurra.cells.derivatives import Blocks
+from recurra.cells.unitwise import Gates, Sources, Trace, UnitwiseCell
 from recurra.learners.base import unitwise
 
 #: B[p][gate][source], in the shape of the weights for each state variable p; None where a gate never reaches p

@@ -16,7 +16,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, PRNGKeyArray
 
 from recurra.algebra import total, vecmat
-from recurra.cells.base import Cell, Credit, Weights
+from recurra.cells.base import Cell, Credit, Influence, Weights
 from recurra.cells.unitwise import Trace, UnitwiseCell
 from recurra.learners.base import SPAN, Deferring, Tick, unitwise
 from recurra.machine import backend
@@ -28,7 +28,7 @@ class Deferred(NamedTuple):
     Of each J the columns are kept that are not in the trace.
     """
 
-    M: Float[Array, "S P"]
+    M: Influence
     columns: Float[Array, "span S n"]
     traces: Trace
     waiting: Int[Array, ""]
@@ -38,7 +38,7 @@ class Pulled(NamedTuple):
     """Credit carried back over a span: that of the state before it, which meets M, and that of each of its steps."""
 
     before: Float[Array, " S"]
-    M: Float[Array, "S P"]
+    M: Influence
     credit: Float[Array, "span S"]
     traces: Trace
 
@@ -61,12 +61,12 @@ class RTRL(Deferring):
     time: ClassVar[str] = "n⁴"
     unitwise: ClassVar[bool] = False
 
-    def init(self, cell: Cell, weights: Weights, key: PRNGKeyArray, n_out: int) -> Float[Array, "S P"] | Deferred:
+    def init(self, cell: Cell, weights: Weights, key: PRNGKeyArray, n_out: int) -> Influence | Deferred:
         M = cell.init_influence(weights)
         if not self.defers(cell):
             return M
         # A run that starts inside a span finds steps in it that deposited nothing and left M = 0 as it was.
-        columns = jnp.zeros((SPAN, len(M), unitwise(cell).n), cell.dtype)
+        columns = jnp.zeros((SPAN, sum(cell.widths), unitwise(cell).n), cell.dtype)
         return Deferred(M, columns, cell.no_traces(weights, SPAN), jnp.zeros((), "int32"))
 
     def defers(self, cell: Cell) -> bool:
@@ -83,7 +83,8 @@ class RTRL(Deferring):
 
     def gradient(self, cell: Cell, weights: Weights, factors: Pulled) -> Weights:
         recent = cell.deposit_all(weights, factors.traces, unitwise(cell).split(factors.credit, axis=1))
-        return jax.tree.map(jnp.add, recent, cell.unravel(weights, vecmat(factors.before, factors.M)))
+        before = tuple(vecmat(factors.before, M) for M in factors.M)
+        return jax.tree.map(jnp.add, recent, cell.unravel(weights, before))
 
     def mean_gradient(self, cell: Cell, weights: Weights, factors: Pulled) -> Weights:
         # The sum over streams is part of both products.
@@ -96,19 +97,20 @@ class RTRL(Deferring):
         M = unitwise(cell).fold_influence(weights, state.traces, state.columns, state.M)
         return state._replace(M=M, waiting=jnp.zeros_like(state.waiting))
 
-    def advance(self, tick: Tick, state: Float[Array, "S P"], noise: None) -> Float[Array, "S P"]:
+    def advance(self, tick: Tick, state: Influence, noise: None) -> Influence:
         return tick.cell.advance_influence(tick.weights, tick.trace, state)
 
-    def contract(self, cell: Cell, weights: Weights, c: Credit, state: Float[Array, "S P"] | Deferred) -> Weights:
+    def contract(self, cell: Cell, weights: Weights, c: Credit, state: Influence | Deferred) -> Weights:
         if isinstance(state, Deferred):
             return self.gradient(cell, weights, _back(unitwise(cell), c, state, state.waiting))
-        rows = zip(c, cell.split(state), strict=True)
-        return cell.unravel(weights, total(*(None if u is None else vecmat(u, M) for u, M in rows)))
+        rows = lambda M: zip(c, cell.split(M), strict=True)
+        row = lambda M: total(*(None if u is None else vecmat(u, part) for u, part in rows(M)))
+        return cell.unravel(weights, tuple(map(row, state)))
 
 
 def _back(cell: UnitwiseCell, c: Credit, state: Deferred, waiting: Int[Array, ""]) -> Pulled:
     """c M, in factors."""
-    credit = jnp.zeros((SPAN, len(state.M)), cell.dtype)
+    credit = jnp.zeros((SPAN, sum(cell.widths)), cell.dtype)
 
     def pull(i: Array, running: tuple[Array, Array]) -> tuple[Array, Array]:
         c, credit = running

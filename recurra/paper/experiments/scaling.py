@@ -12,7 +12,7 @@ import numpy as np
 from recurra import cells
 from recurra.learners import LEARNERS, RTRL, Learner
 from recurra.learners.base import Intermittent
-from recurra.machine import core
+from recurra.machine import bytes_of, core
 from recurra.network import Network
 from recurra.paper.experiments.base import Advance, Arrays, Experiment
 from recurra.paper.operations import operations
@@ -94,7 +94,7 @@ def _counts(learner: Learner, n: int) -> tuple[float, float]:
     """Bytes of state, and operations a step; where gradients come every T steps, the mean over T."""
     step = _Step(learner, n)
     start, t = jax.eval_shape(step.start), jax.ShapeDtypeStruct((), "int32")
-    size = sum(leaf.size * leaf.dtype.itemsize for leaf in jax.tree.leaves(start[2]))
+    size = bytes_of(start[2])
     most, least = (operations(step, *start, t, branch=branch) for branch in (max, min))
     T = learner.T if isinstance(learner, Intermittent) else 1
     return size, least + (most - least) / T
