@@ -8,7 +8,7 @@ from typing import Any
 
 import jax.numpy as jnp
 
-from bare.cells import CELLS, N_IN, Local, Sources
+from bare.cells import CELLS, Local, Sources
 from bare.loop import Carry
 from recurra.learners.eligibility import filtered
 from recurra.learners.rflo import Pending
@@ -69,11 +69,13 @@ class Translation:
         return {hears: jnp.concatenate(pick(hears), axis=1) for hears in self.cell.hears}
 
     def influence(self, M) -> Any:
-        """M, whose columns the library orders by unit, gate and source, gate by gate."""
-        n = len(M) // self.cell.states
-        fan_in = [n * rec + N_IN * inp + bias for rec, inp, bias in self.cell.hears]
-        edges = [sum(fan_in[: g + 1]) for g in range(len(fan_in) - 1)]
-        return tuple(block.reshape(len(M), -1) for block in jnp.split(M.reshape(len(M), n, -1), edges, axis=2))
+        """M gate by gate. The library has one matrix for all that hear the same, columns by unit, gate and source."""
+        S, hears = len(M[0]), self.cell.hears
+        gates_of = {
+            kind: iter(jnp.split(part.reshape(S, S // self.cell.states, -1), hears.count(kind), axis=2))
+            for kind, part in zip(dict.fromkeys(hears), M, strict=True)
+        }
+        return tuple(next(gates_of[kind]).reshape(S, -1) for kind in hears)
 
 
 def sources(blocks) -> Sources:

@@ -27,8 +27,9 @@ from recurra.schedule import advance, first_record, stride
 
 #: Seconds that all seeds take together before progress is told, at least, and one call of a group: it costs 0.3 ms.
 CHUNK_SECONDS, CALL_SECONDS = 0.5, 0.02
-#: bytes of per-step output that one compiled call may hold
-OUTPUT_BYTES = 64 * 2**20
+#: Bytes of per-step output that one compiled call may hold. Memory of so many serves the next call again; for more, the
+#: system hands out new pages every time, and to fill them took a quarter of a GPU's time with 1,024 seeds.
+OUTPUT_BYTES = 16 * 2**20
 #: Seeds are vmapped if a core has so many and each carries so few bytes from step to step; others are faster one by
 #: one, in the core's nearest cache. Learners that are faster together are so until they carry more.
 TOGETHER_SEEDS, TOGETHER_BYTES, TOGETHER_MOST_BYTES = 6, 22 * 2**10, 64 * 2**10

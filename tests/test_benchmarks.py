@@ -1,0 +1,24 @@
+"""What is timed beside the library must do the library's work, and keep doing it when the library changes."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+FOLDER = Path(__file__).parents[1] / "benchmarks"
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        "agreement.check(list(ALGORITHMS), 'gru')",
+        "agreement.check(['rtrl', 'uoro', 'e-bptt'], 'lstm', 3)",
+        "textbook_agreement.check(['rtrl', 'rflo', 'uoro', 'f-bptt'])",
+    ],
+)
+def test_loops_written_by_hand_take_the_steps_of_the_library(call):
+    script = f"import agreement, textbook_agreement; from bare import ALGORITHMS; {call}"
+    done = subprocess.run([sys.executable, "-c", script], cwd=FOLDER, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert "within" in done.stdout
