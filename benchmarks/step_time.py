@@ -68,7 +68,7 @@ def main() -> None:
             continue
         if options.missing and kept.has(setting):
             continue
-        found = timing.measure(setting, options.repeats)
+        found = timing.measure(setting, options.repeats, options.longest)
         print(line(setting, found), flush=True)
         kept.put(setting, found)
     kept.draw()
@@ -138,6 +138,7 @@ def parse() -> argparse.Namespace:
     add("--cores", type=int, default=1, help="cores to use (1)")
     add("--core", type=int, default=0, metavar="NUMBER", help="the first of them (0)")
     add("--repeats", type=int, default=7, help="pairs of calls (7)")
+    add("--longest", type=float, default=15, metavar="SECONDS", help="a call that takes longer is left out (15)")
     add("--out", type=Path, metavar="DIR", help="folder for step_time.json")
     add("--missing", action="store_true", help="measure only what is not there yet")
     add("--check", action="store_true", help="only confirm that both sides compute the same")

@@ -24,8 +24,8 @@ PRODUCTS_IN_LOOP = {"xla_cpu_multi_thread_eigen": False, "xla_cpu_experimental_y
 #: takes every seed so many steps further and returns the loss of each, (seed, step)
 Runner = Callable[[], np.ndarray]
 FEW_STEPS = 10 * BLOCK
-#: seconds that a call may take for it to be measured, and from which on it is repeated less often
-LONGEST, LONG, FEW_REPEATS = 15.0, 2.0, 3
+#: seconds of a call from which on it is repeated less often
+LONG, FEW_REPEATS = 2.0, 3
 
 
 class Setting(NamedTuple):
@@ -52,14 +52,17 @@ class Timing(NamedTuple):
     bare_compile: float
 
 
-def measure(setting: Setting, repeats: int) -> Timing | None:
-    """Time one learner, unless it takes too long; pairs of calls are interleaved, so that a busy machine slows both."""
+def measure(setting: Setting, repeats: int, longest: float) -> Timing | None:
+    """Time one learner, unless a call takes longer than so many seconds.
+
+    Pairs of calls are interleaved, so that a busy machine slows both.
+    """
     # What other processes do meanwhile does not count on one core; on several, only the clock on the wall tells.
     clock = time.process_time if setting.cores == 1 else time.perf_counter
     (begin, most_steps, seconds), library_compile = timed(lambda: library_runner(setting), clock)
     begin(1)()
     few, more = (timed(begin(steps), clock)[1] for steps in (1, 9))  # a call costs something by itself
-    if (more - few) / 8 * BLOCK > LONGEST:
+    if (more - few) / 8 * BLOCK > longest:
         return None
     begin(BLOCK - 11)()  # to the end of the block
     steps = BLOCK
