@@ -168,6 +168,10 @@ def plot(rows: list[dict]) -> str:
                 label = "library, a seed of 20" if many else "PyTorch" if who.startswith("torch") else who.split()[0]
                 face = "white" if who == "library" else colour
                 axes.plot(micros, height, marker, color=colour, markerfacecolor=face, markersize=7, label=label)
+            named = [who for who in found["micros"] if who.startswith(("braintrace", "torch"))]
+            for who, rise in zip(named, (7, -12), strict=False):  # one above, the other below
+                place = found["micros"][who], height
+                axes.annotate(who.split()[1], place, (0, rise), textcoords="offset points", ha="center", fontsize=6.5)
         axes.set(xscale="log", xlabel=f"µs a step on one core, {n} units")
         axes.set_yticks(range(len(shown)), [plots.name(row["learner"]) for row in reversed(shown)])
         axes.grid(axis="x", color=plots.FAINT)
