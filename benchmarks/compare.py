@@ -4,9 +4,9 @@
     python benchmarks/compare.py --n 32 --learners rflo   some of it
 
 Contestants that do the same work are called in turn, and begin in turn, so that a busy machine slows all of them; a
-ratio is the median over rounds. CPU seconds are counted, and apart from them those that it takes to prepare: to compile
-and to be called twice, for braintrace compiles again in its second call. Writes compare.json and compare.svg, and
-prints the table.
+ratio is the median over rounds. CPU seconds are counted, and apart from them those that it takes to prepare, which is
+mostly to compile; the first of a package pays for what it shares with the next. Writes compare.json and compare.svg,
+and prints the table.
 """
 
 import argparse
@@ -33,7 +33,7 @@ PEERS = {
 LARGEST = {"rtrl": 128, "r-ok": 128}
 NUMPY_LARGEST = 128
 MANY = 20
-#: how long a call of the library lasts, if it is not longer than a compiled chunk
+#: how long a call of the library lasts, the steps that tell its pace, and the most that it can take
 SECONDS, FEW_STEPS, MOST_STEPS = 0.4, 1280, 2**17
 
 
@@ -91,7 +91,8 @@ def row(name: str, n: int, streams: int, repeats: int) -> dict:
 
     calls, prepared = {}, {}
     for who, (make, _) in makers.items():
-        calls[who], prepared[who] = timed(lambda make=make: called_twice(make()), clock)
+        calls[who], seconds = timed(lambda make=make: called_twice(make()), clock)
+        prepared[who] = max(seconds - 2 * timed(calls[who], clock)[1], 0.0)
     rounds = []
     for i in range(repeats):
         first = i % len(calls)
@@ -102,11 +103,12 @@ def row(name: str, n: int, streams: int, repeats: int) -> dict:
     times = lambda who: [taken[who] / taken["library" if who == "bare" else best] for taken in rounds]
     ratios = {who: sorted(times(who)) for who in calls if not who.startswith("library")}
     spread = {who: [statistics.median(each), each[0], each[-1]] for who, each in ratios.items()}
+    prepared.pop("bare")  # it compiles several ways to find the fastest
     return {"learner": name, "n": n, "streams": streams, "micros": micros, "ratio": spread, "prepared": prepared}
 
 
 def called_twice(call: Callable) -> Callable:
-    """A call, ready to be timed."""
+    """A call, ready to be timed: braintrace compiles again in its second."""
     call()
     call()
     return call
@@ -122,7 +124,7 @@ def others(name: str, n: int, streams: int) -> dict:
         makers["NumPy"] = functools.partial(textbook.runner, name, n, steps), steps
     for package, module, what in PEERS.get(name, []):
         if importlib.util.find_spec(package):
-            steps = 4000 if n * streams <= 64 else 400
+            steps = 400 if n > 64 or (what.startswith("UORO") and streams > 1) else 4000  # it takes seconds
             make = importlib.import_module(module).runner
             makers[f"{package} {what}"] = functools.partial(make, what, n, steps, streams), steps * streams
     return makers
@@ -139,9 +141,9 @@ def line(found: dict) -> str:
     """One learner's line: µs of each contestant, and in brackets how many times the library's that is."""
     parts = [f"{found['learner']:10} n={found['n']:<4} streams={found['streams']:<2}"]
     for who, micros in found["micros"].items():
-        ratio, prepared = found["ratio"].get(who), found["prepared"][who]
+        ratio, prepared = found["ratio"].get(who), found["prepared"].get(who)
         times = f" (×{ratio[0]:.2f}, {ratio[1]:.2f}..{ratio[2]:.2f})" if ratio else ""
-        parts.append(f"{who} {micros:.2f}{times} after {prepared:.1f} s")
+        parts.append(f"{who} {micros:.2f}{times}" + (f" after {prepared:.1f} s" if prepared else ""))
     return "  ".join(parts)
 
 
@@ -187,7 +189,7 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--learners", nargs="+", default=[], metavar="NAME", help="which learners (all)")
     parser.add_argument("--n", nargs="+", type=int, default=[32, 512], metavar="UNITS", help="how many units (32 512)")
     parser.add_argument("--streams", type=int, default=64, help="streams that share weights, beside libraries (64)")
-    parser.add_argument("--repeats", type=int, default=5, help="rounds (5)")
+    parser.add_argument("--repeats", type=int, default=7, help="rounds (7)")
     parser.add_argument("--out", type=Path, metavar="DIR", help="folder for compare.json and compare.svg")
     return parser.parse_args()
 

@@ -68,7 +68,7 @@ def main() -> None:
             continue
         if options.missing and kept.has(setting):
             continue
-        found = timing.measure(setting, options.repeats, options.longest)
+        found = timing.measure(setting, options.repeats, options.longest, options.one_by_one)
         print(line(setting, found), flush=True)
         kept.put(setting, found)
     kept.draw()
@@ -90,8 +90,8 @@ class Kept:
             self.path.with_name("ratios.svg").write_text(plot(on_one_core, WANTED))
 
     def has(self, setting) -> bool:
-        """Whether it was measured."""
-        return any(self._is_of(row, setting) for row in self.rows)
+        """Whether it was measured, and did not take too long."""
+        return any(self._is_of(row, setting) and row["ratio"] for row in self.rows)
 
     def put(self, setting, found) -> None:
         """Keep what was found, None if it would have taken too long."""
@@ -139,6 +139,7 @@ def parse() -> argparse.Namespace:
     add("--core", type=int, default=0, metavar="NUMBER", help="the first of them (0)")
     add("--repeats", type=int, default=7, help="pairs of calls (7)")
     add("--longest", type=float, default=15, metavar="SECONDS", help="a call that takes longer is left out (15)")
+    add("--one-by-one", action="store_true", help="bare loops do not vmap seeds, where that compiles for too long")
     add("--out", type=Path, metavar="DIR", help="folder for step_time.json")
     add("--missing", action="store_true", help="measure only what is not there yet")
     add("--check", action="store_true", help="only confirm that both sides compute the same")

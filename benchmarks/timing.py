@@ -23,7 +23,6 @@ PRODUCTS_IN_LOOP = {"xla_cpu_multi_thread_eigen": False, "xla_cpu_experimental_y
 
 #: takes every seed so many steps further and returns the loss of each, (seed, step)
 Runner = Callable[[], np.ndarray]
-FEW_STEPS = 10 * BLOCK
 #: seconds of a call from which on it is repeated less often
 LONG, FEW_REPEATS = 2.0, 3
 
@@ -52,10 +51,10 @@ class Timing(NamedTuple):
     bare_compile: float
 
 
-def measure(setting: Setting, repeats: int, longest: float) -> Timing | None:
+def measure(setting: Setting, repeats: int, longest: float, one_by_one: bool) -> Timing | None:
     """Time one learner, unless a call takes longer than so many seconds.
 
-    Pairs of calls are interleaved, so that a busy machine slows both.
+    Pairs of calls are interleaved, so that a busy machine slows both. The bare loop may be told not to vmap seeds.
     """
     # What other processes do meanwhile does not count on one core; on several, only the clock on the wall tells.
     clock = time.process_time if setting.cores == 1 else time.perf_counter
@@ -68,10 +67,10 @@ def measure(setting: Setting, repeats: int, longest: float) -> Timing | None:
     steps = BLOCK
     for _ in range(3):  # a short call is mostly overhead, and says little of the pace of a long one
         pace = timed(begin(steps), clock)[1] / steps
-        steps = max(round(min(seconds / pace, most_steps, 10 * steps) / BLOCK), 1) * BLOCK
+        steps = max(min(round(min(seconds / pace, 10 * steps) / BLOCK), most_steps // BLOCK), 1) * BLOCK
     repeats = repeats if pace * steps < LONG else min(repeats, FEW_REPEATS)
     library = begin(steps)
-    bare, bare_compile = timed(lambda: fastest_bare_runner(setting, steps), clock)
+    bare, bare_compile = timed(lambda: fastest_bare_runner(setting, steps, one_by_one), clock)
     for runner in (library, bare):
         assert np.isfinite(runner()).all(), f"{setting} diverged"
     pairs = []
@@ -101,12 +100,14 @@ def library_runner(setting: Setting) -> tuple[Callable[[int], Runner], int, floa
     return lambda steps: lambda: run(steps), fleet.capacity, fleet.seconds
 
 
-def fastest_bare_runner(setting: Setting, steps: int) -> Runner:
+def fastest_bare_runner(setting: Setting, steps: int, one_by_one: bool = False) -> Runner:
     """A bare loop with the seeds of a core vmapped, or one after the other, and compiled as it is fastest here."""
     share = -(-setting.seeds // setting.cores)
     multiplies = setting.learner in ("kf-rtrl", "r-kf-rtrl", "r-ok") or setting.streams > 1
     ways = [OPTIONS, OPTIONS | PRODUCTS_IN_LOOP] if multiplies and setting.n <= 32 else [OPTIONS]
-    runners = [bare_runner(setting, steps, size, options) for size in {1, share} for options in ways]
+    runners = [
+        bare_runner(setting, steps, size, options) for size in ({1} if one_by_one else {1, share}) for options in ways
+    ]
     if len(runners) == 1:
         return runners[0]
     for runner in runners:

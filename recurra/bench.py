@@ -88,11 +88,11 @@ def measure(name: str, kind: str, n: int, seeds: int, streams: int, repeats: int
     with fleet_of(name, cell, seeds, streams) as fleet:
         compile_seconds = time.perf_counter() - began
         run = going(fleet)
-        whole = lambda steps: max(steps // fleet.stride, 1) * fleet.stride
+        whole = lambda steps: max(min(steps, fleet.capacity) // fleet.stride, 1) * fleet.stride
         few = whole(2 * BLOCK if n <= 64 else 16)
         run(few)
         pace = seconds(lambda: run(few)) / few
-        steps = whole(min(int(fleet.seconds / pace), CHUNK))
+        steps = whole(int(fleet.seconds / pace))
         size = _state_bytes(name, cell)
         own, ideal = _ideal(name, cell, size + bytes_of(jax.eval_shape(Network(cell, 2).init, jax.random.key(0))))
         networks = seeds * streams

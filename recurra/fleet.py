@@ -28,8 +28,9 @@ from recurra.schedule import advance, first_record, stride
 #: Seconds that all seeds take together before progress is told, at least, and one call of a group: it costs 0.3 ms.
 CHUNK_SECONDS, CALL_SECONDS = 0.5, 0.02
 #: Bytes of per-step output that one compiled call may hold. Memory of so many serves the next call again; for more, the
-#: system hands out new pages every time, and to fill them took a quarter of a GPU's time with 1,024 seeds.
-OUTPUT_BYTES = 16 * 2**20
+#: system hands out new pages every time, and to fill them took a quarter of a GPU's time with 1,024 seeds. A GPU that
+#: could not take a stride would lose more.
+OUTPUT_BYTES, STRIDE_BYTES = 16 * 2**20, 64 * 2**20
 #: Seeds are vmapped if a core has so many and each carries so few bytes from step to step; others are faster one by
 #: one, in the core's nearest cache. Learners that are faster together are so until they carry more.
 TOGETHER_SEEDS, TOGETHER_BYTES, TOGETHER_MOST_BYTES = 6, 22 * 2**10, 64 * 2**10
@@ -60,7 +61,8 @@ class Fleet:
             fold = jax.vmap(jax.random.fold_in, in_axes=(None, 0))
             init = compiled(_init, self._device.platform, runs_once=True)
             self._groups = [init(self._loop, fold(key, np.array(group))) for group in groups]
-            self.capacity = max(1, min(chunk, OUTPUT_BYTES // (_recorded_bytes(loop, key) * size * len(groups))))
+            recorded = _recorded_bytes(loop, key) * size * len(groups)
+            self.capacity = min(chunk, _most_steps(recorded, 1 if on_cores else stride(loop)))
             self._strides = not on_cores and self.capacity >= stride(loop)
             self._take = self._program()
         #: a number of steps that whole multiples of are best taken
@@ -72,6 +74,8 @@ class Fleet:
 
     def advance(self, start: int, stop: int) -> PyTree[np.ndarray]:
         """Take every seed from step `start` to `stop`: each step's loss and records, (seed, step, ...)."""
+        if stop - start > self.capacity:
+            raise ValueError(f"steps {start} to {stop} are more than the {self.capacity} that a call has room for")
         cuts = sorted({start, stop, *self._stride_edges(start, stop)})
         parts = [self._advance(*bounds) for bounds in itertools.pairwise(cuts)]
         return parts[0] if len(parts) == 1 else jax.tree.map(lambda *rows: np.concatenate(rows, axis=1), *parts)
@@ -143,7 +147,7 @@ class Fleet:
 
 
 def _bounds(start: int, stop: int) -> tuple[np.int32, np.int32]:
-    """As arrays, so that no number of steps compiles anew."""
+    """As NumPy's numbers: they are arguments of the compiled program, as arrays are, but made in no time."""
     return np.int32(start), np.int32(stop)
 
 
@@ -184,6 +188,11 @@ def _recorded_bytes(loop: Loop, key: PRNGKeyArray) -> int:
     """What one step of one seed leaves."""
     _, record = traced(_first_record, loop, key)
     return bytes_of(record)
+
+
+def _most_steps(recorded: int, stride: int) -> int:
+    """Steps of a call that leave so many bytes each: at least a stride, if that is not too much."""
+    return max(1, OUTPUT_BYTES // recorded, min(stride, STRIDE_BYTES // recorded))
 
 
 def _first_record(loop: Loop, key: PRNGKeyArray) -> PyTree[Array]:

@@ -19,6 +19,6 @@ FOLDER = Path(__file__).parents[1] / "benchmarks"
 )
 def test_loops_written_by_hand_take_the_steps_of_the_library(call):
     script = f"import agreement, textbook_agreement; from bare import ALGORITHMS; {call}"
-    done = subprocess.run([sys.executable, "-c", script], cwd=FOLDER, capture_output=True, text=True)
+    done = subprocess.run([sys.executable, "-c", script], cwd=FOLDER, capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stderr
     assert "within" in done.stdout

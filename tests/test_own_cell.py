@@ -32,9 +32,25 @@ class Adapting(UnitwiseCell):
         return jnp.tanh(z[0] - tired), 0.9 * tired + 0.1 * now, 0.5 * tired
 
 
+class Mixed(Adapting):
+    """Gates that hear different things, in no order; one has fewer weights than it could."""
+
+    states: ClassVar[int] = 1
+    listens: ClassVar = ((True, True, True), (False, True, True), (True, True, True), (True, False, True))
+    first_bias: ClassVar = (0.0, 0.1, 0.2, 0.3)
+
+    def init_weights(self, key):
+        first, second, third, fourth = super().init_weights(key)
+        return first, second, third._replace(inp=None), fourth
+
+    def unit(self, a, z):
+        return (0.3 * a[0] + jnp.tanh(z[0] + z[3]) * jax.nn.sigmoid(z[1] * z[2]),)
+
+
+@pytest.mark.parametrize("cell", [Adapting, Mixed])
 @pytest.mark.parametrize("learner", [rc.RTRL(), rc.RTRL(lazy=False)], ids=["lazy", "as published"])
-def test_exact(learner):
-    network, weights, xs, ys = problem(Adapting, steps=20)
+def test_exact(learner, cell):
+    network, weights, xs, ys = problem(cell, steps=20)
 
     def loss(cell, t):
         a = network.cell.init_state()

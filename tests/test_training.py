@@ -587,6 +587,20 @@ def test_seeds_of_a_core_are_split_into_equal_groups(monkeypatch):
         np.testing.assert_allclose(together[6:], alone.advance(0, 5)[0], rtol=1e-12)
 
 
+def test_a_call_has_room_for_a_stride_of_an_accelerator_if_that_is_not_too_much():
+    assert fleet._most_steps(recorded=80, stride=32) == fleet.OUTPUT_BYTES // 80
+    assert fleet._most_steps(recorded=fleet.OUTPUT_BYTES // 10, stride=32) == 32
+    assert fleet._most_steps(recorded=fleet.OUTPUT_BYTES // 10, stride=1) == 10
+    assert fleet._most_steps(recorded=fleet.OUTPUT_BYTES, stride=32) == 4
+    assert fleet._most_steps(recorded=10 * fleet.STRIDE_BYTES, stride=32) == 1
+
+
+def test_more_steps_than_a_call_has_room_for_are_refused():
+    loop = Loop(network(), {APPLIED: rc.RFLO()}, rc.Add(1, 2), 0.01, {})
+    with fleet.Fleet(loop, jax.random.key(0), (0,), 10) as one, pytest.raises(ValueError, match="more than the 10"):
+        one.advance(5, 16)
+
+
 def test_small_work_goes_to_the_cores_and_large_work_to_the_accelerator(monkeypatch):
     monkeypatch.setattr(fleet, "cores", lambda: 4)
     assert fleet._cores_are_faster(carried=10_000, seeds=20, learners=1)

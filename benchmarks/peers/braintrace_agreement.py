@@ -24,8 +24,11 @@ from textbook.loop import N_IN, N_OUT, Add, Network, signs, train
 N, STEPS, ALPHA, TOLERANCE = 32, 200, 0.7, 1e-8
 
 
-def disagreement(algorithm: str, alpha: float = ALPHA) -> float:
-    """The largest difference of the recurrent weights after some steps, relative to how far they moved."""
+def disagreement(algorithm: str, alpha: float = ALPHA, streams: int = 1) -> float:
+    """The largest difference of the recurrent weights after some steps, relative to how far they moved.
+
+    All streams see the same, so that the mean of their gradients is that of one.
+    """
     rng = np.random.default_rng(0)
     net = Network.random(N, rng, "float64")
     net.alpha, first = ALPHA, net.W.copy()
@@ -41,8 +44,8 @@ def disagreement(algorithm: str, alpha: float = ALPHA) -> float:
             return jnp.asarray(nu)[step].reshape(shape)
 
     kind = {"D_RTRL": braintrace.D_RTRL, "UORO": GivenSigns}[algorithm]
-    learner = braintrace.compile(cell, kind, jnp.zeros((1, N_IN)), batch_size=1, **OPTIONS[algorithm])
-    trainer(learner, readout)(inputs[:, None], labels[:, None])
+    learner = braintrace.compile(cell, kind, jnp.zeros((streams, N_IN)), batch_size=streams, **OPTIONS[algorithm])
+    trainer(learner, readout)(*(rows[:, None].repeat(streams, axis=1) for rows in (inputs, labels)))
 
     own = {"D_RTRL": past.RFLO, "UORO": past.UORO}[algorithm](net, rng)
     own.A, own.B = np.zeros(N), np.zeros_like(net.W)
@@ -60,9 +63,9 @@ def main() -> None:
     """Raise if braintrace strays from the NumPy loops, or if it would pass with another leak."""
     jax.config.update("jax_enable_x64", True)
     brainstate.environ.set(precision=64)
-    for algorithm in ("D_RTRL", "UORO"):
-        right, wrong = disagreement(algorithm), disagreement(algorithm, ALPHA + 1e-3)
-        print(f"{algorithm:8} {right:.1e}, with another leak {wrong:.1e}")
+    for algorithm, streams in (("D_RTRL", 1), ("D_RTRL", 3), ("UORO", 1)):
+        right, wrong = (disagreement(algorithm, alpha, streams) for alpha in (ALPHA, ALPHA + 1e-3))
+        print(f"{algorithm:8} {streams} streams {right:.1e}, with another leak {wrong:.1e}")
         if not right < TOLERANCE < wrong:
             raise SystemExit(f"braintrace's {algorithm} does not take the NumPy loop's steps, or nothing shows it.")
 

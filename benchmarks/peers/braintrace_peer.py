@@ -28,7 +28,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from textbook.loop import N_IN, N_OUT, RATE, batches
+from textbook.loop import N_IN, N_OUT, RATE, Add
 
 OPTIONS: dict[str, dict] = {
     "D_RTRL": {},
@@ -83,10 +83,11 @@ def runner(what: str, n: int, steps: int, streams: int = 1) -> Callable[[], np.n
     algorithm, cell = what.split()
     example, options = jnp.zeros((streams, N_IN)), OPTIONS[algorithm]
     learner = braintrace.compile(CELLS[cell](n), algorithm, example, batch_size=streams, **options)
-    advance, draw = trainer(learner, brainstate.nn.Linear(n, N_OUT)), batches(streams)
+    advance = trainer(learner, brainstate.nn.Linear(n, N_OUT))
+    rng, task = np.random.default_rng(0), Add(streams)
 
     def run() -> np.ndarray:
-        return np.asarray(advance(*draw(steps)))
+        return np.asarray(advance(*task.draw(rng, steps)))
 
     return run
 

@@ -20,7 +20,7 @@ import torch
 from torch import nn
 from torch.nn.functional import cross_entropy
 
-from textbook.loop import N_IN, N_OUT, RATE, batches
+from textbook.loop import N_IN, N_OUT, RATE, Add
 
 T = 10
 
@@ -61,12 +61,12 @@ def runner(what: str, n: int, steps: int, streams: int = 1) -> Callable[[], np.n
         raise ValueError(f"steps is {steps}: the weights change every {T} steps, so it must be a multiple of {T}")
     torch.set_num_threads(1)
     torch.manual_seed(0)
-    draw, model, a = batches(streams), MODELS[what](n), torch.zeros(streams, n)
+    rng, task, model, a = np.random.default_rng(0), Add(streams), MODELS[what](n), torch.zeros(streams, n)
     descent = torch.optim.SGD(model.parameters(), RATE / streams)  # along the mean of their gradients
 
     def run() -> np.ndarray:
         nonlocal a
-        inputs, labels = map(torch.from_numpy, draw(steps))
+        inputs, labels = map(torch.from_numpy, task.draw(rng, steps))
         losses = []
         for x, label in zip(inputs.split(T), labels.split(T), strict=True):
             descent.zero_grad()

@@ -81,30 +81,22 @@ class Learner:
 
 
 class Add:
-    """A fair coin x(t) is shown, and y(t) = 0.5 + 0.5 x(t-6) - 0.25 x(t-10) is wanted; either as (v, 1 - v)."""
+    """A fair coin x(t) is shown, and y(t) = 0.5 + 0.5 x(t-6) - 0.25 x(t-10) is wanted; either as (v, 1 - v).
 
-    def __init__(self):
-        self.past = np.zeros(T2)
+    With `streams` as many coins are thrown at every step.
+    """
+
+    def __init__(self, *streams):
+        self.past = np.zeros((T2, *streams))
 
     def draw(self, rng, steps, dtype="float32"):
-        """Inputs and labels of the next steps."""
-        x = rng.integers(0, 2, steps).astype(float)
+        """Inputs and labels of the next steps, (step, stream, unit)."""
+        x = rng.integers(0, 2, (steps, *self.past.shape[1:])).astype(float)
         coins = np.concatenate([self.past, x])
         y = 0.5 + 0.5 * coins[T2 - T1 : T2 - T1 + steps] - 0.25 * coins[:steps]
         self.past = coins[steps:]
-        show = lambda v: np.column_stack([v, 1 - v]).astype(dtype)
+        show = lambda v: np.stack([v, 1 - v], axis=-1).astype(dtype)
         return show(x), show(y)
-
-
-def batches(streams):
-    """For a number of steps, the next inputs and labels of so many streams, (step, stream, unit)."""
-    rng, tasks = np.random.default_rng(0), [Add() for _ in range(streams)]
-
-    def draw(steps):
-        inputs, labels = zip(*(task.draw(rng, steps) for task in tasks), strict=True)
-        return np.stack(inputs, axis=1), np.stack(labels, axis=1)
-
-    return draw
 
 
 def train(net, learner, inputs, labels, noise, first=0):

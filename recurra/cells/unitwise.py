@@ -162,17 +162,13 @@ class UnitwiseCell(Cell):
     # RTRL's tensor, a matrix for all gates that hear the same: rows (p, k); columns (i, (g, source, j)), their sources
     # side by side. In one matrix for all gates each product would have to be moved to its columns.
 
-    @property
-    def kinds(self) -> list[list[int]]:
-        """The gates by what they hear."""
-        return [[g for g, heard in enumerate(self.listens) if heard == kind] for kind in dict.fromkeys(self.listens)]
-
     def init_influence(self, weights: Gates) -> Influence:
         fan_in = lambda gates: sum(block.shape[1] for block in jax.tree.leaves([weights[g] for g in gates]))
-        return tuple(jnp.zeros((self.states * self.n, self.n * fan_in(gates)), self.dtype) for gates in self.kinds)
+        matrix = lambda gates: jnp.zeros((self.states * self.n, self.n * fan_in(gates)), self.dtype)
+        return tuple(map(matrix, _alike(weights)))
 
     def advance_influence(self, weights: Gates, trace: Trace, M: Influence) -> Influence:
-        # One large matrix product, then Mbar on the diagonal k = i alone: a dense Mbar costs more than the product.
+        # A large matrix product, then Mbar on the diagonal k = i alone: a dense Mbar costs more than the product.
         J, unit = self.jacobian(weights, trace), jnp.arange(self.n)
         deposits = [self.deposit(weights, trace, c) for c in self._each_variable()]
 
@@ -181,7 +177,7 @@ class UnitwiseCell(Cell):
             JM = matvec(J, M).reshape(self.states, self.n, self.n, -1)
             return JM.at[:, unit, unit].add(eligibility).reshape(M.shape)
 
-        return tuple(map(advanced, M, self.kinds))
+        return tuple(map(advanced, M, _alike(weights)))
 
     def fold_influence(self, weights: Gates, traces: Trace, columns: Float[Array, "T S n"], M: Influence) -> Influence:
         """M after T steps from M before them, with one product for M and one for what the steps deposited.
@@ -199,11 +195,11 @@ class UnitwiseCell(Cell):
             heard = _side_by_side(listened(weights[gates[0]], traces.ahat, lambda u: u))
             return matvec(whole, M) + matvec(credit.T, heard).reshape(M.shape)
 
-        return tuple(map(folded, M, self.kinds))
+        return tuple(map(folded, M, _alike(weights)))
 
     def unravel(self, weights: Gates, row: tuple[Float[Array, " _"], ...]) -> Gates:
         found: dict[int, Sources] = {}
-        for part, gates in zip(row, self.kinds, strict=True):
+        for part, gates in zip(row, _alike(weights), strict=True):
             blocks, treedef = jax.tree.flatten([weights[g] for g in gates])
             edges = [sum(block.shape[1] for block in blocks[: i + 1]) for i in range(len(blocks) - 1)]
             cut = jax.tree.unflatten(treedef, jnp.split(part.reshape(self.n, -1), edges, axis=1))
@@ -235,6 +231,12 @@ class UnitwiseCell(Cell):
     def _each_variable(self) -> list[Credit]:
         one = jnp.ones(self.n, self.dtype)
         return [tuple(one if p == q else None for q in range(self.states)) for p in range(self.states)]
+
+
+def _alike(weights: Gates) -> list[list[int]]:
+    """The numbers of gates that hear the same, together."""
+    hears = [tuple(block is not None for block in gate) for gate in weights]
+    return [[g for g, heard in enumerate(hears) if heard == kind] for kind in dict.fromkeys(hears)]
 
 
 def _side_by_side(blocks: PyTree[Array]) -> Float[Array, "n m"]:
