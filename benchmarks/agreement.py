@@ -17,7 +17,7 @@ from bare.loop import BLOCK, RATE, Algorithm, take_block
 from recurra.bench import CELLS as LIBRARY_CELLS
 from translation import Translation
 
-N, STEPS, ALPHA, TOLERANCE, WRONG = 32, BLOCK, 0.7, 1e-10, 1.001
+N, STEPS, ALPHA, TOLERANCE, WRONG = 32, BLOCK, 0.7, 1e-9, 1.001
 
 
 def disagreement(
