@@ -4,7 +4,7 @@ PYTHON ?= python3
 VENV := .venv
 STAMP := $(VENV)/.installed
 
-.PHONY: test lint types check report bench floor clean
+.PHONY: test lint types check tables report bench floor clean
 
 test: lint types check
 
@@ -16,12 +16,17 @@ $(STAMP): pyproject.toml
 lint: $(STAMP)
 	$(VENV)/bin/ruff check .
 	$(VENV)/bin/ruff format --check .
+	$(VENV)/bin/lint-imports --no-cache --no-logo
 
 types: $(STAMP)
 	$(VENV)/bin/pyright
 
 check: $(STAMP)
 	$(VENV)/bin/python -m pytest -n auto --maxprocesses 4 --dist worksteal
+
+# The README's table of learners, from their metadata.
+tables: $(STAMP)
+	$(VENV)/bin/python -m recurra.cli.tables README.md
 
 # The paper, reproduced at a small scale: one page in reproduction/index.html. PROFILE=paper is the paper's own scale.
 PROFILE ?= quick
@@ -40,7 +45,8 @@ floor: $(STAMP)
 
 .bench/.installed: pyproject.toml benchmarks/requirements-peers.txt
 	test -x .bench/bin/python || $(PYTHON) -m venv .bench
-	.bench/bin/python -m pip install --quiet --disable-pip-version-check --editable . -r benchmarks/requirements-peers.txt
+	.bench/bin/python -m pip install --quiet --disable-pip-version-check --editable '.[paper]' \
+		-r benchmarks/requirements-peers.txt
 	touch $@
 
 clean:

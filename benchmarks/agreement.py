@@ -4,7 +4,6 @@ In double precision, so that what differs is the algorithm and not its rounding,
 """
 
 import dataclasses
-import functools
 
 import equinox as eqx
 import jax
@@ -14,7 +13,9 @@ import recurra
 from bare import ALGORITHMS
 from bare.cells import CELLS
 from bare.loop import BLOCK, RATE, Algorithm, take_block
-from recurra.bench import CELLS as LIBRARY_CELLS
+from recurra.cli.bench import CELLS as LIBRARY_CELLS
+from recurra.engine.specialise import fastest
+from recurra.step import APPLIED
 from translation import Translation
 
 N, STEPS, ALPHA, TOLERANCE, WRONG = 32, BLOCK, 0.7, 1e-9, 1.001
@@ -28,7 +29,8 @@ def disagreement(
     with jax.enable_x64(True):
         first, inputs, last, losses = journey(name, kind, streams)
         take = jax.jit(lambda first, inputs: take_block(algorithm, CELLS[kind](bare_alpha), first, inputs, streams))
-        return distance(first, (last, losses), take(first, inputs))
+        there, each_loss = take(first, inputs)
+        return distance(first, (last, losses), (there, each_loss if streams == 1 else each_loss.mean(axis=1)))
 
 
 def exaggerated(algorithm: Algorithm) -> Algorithm:
@@ -43,28 +45,40 @@ def exaggerated(algorithm: Algorithm) -> Algorithm:
 
 def journey(name: str, kind: str = "rnn", streams: int = 1):
     """Some steps of the library from random numbers: where it starts, what it is given, where it ends, its losses."""
-    over = functools.partial(jax.vmap, axis_size=streams) if streams > 1 else lambda f: f
-    each = lambda key: jax.random.split(key, streams) if streams > 1 else key
-    steps_first = lambda tree: jax.tree.map(lambda leaf: leaf.swapaxes(0, 1), tree) if streams > 1 else tree
     dtype, leak = jnp.dtype("float64"), {"alpha": ALPHA} if kind == "rnn" else {}
     cell = dataclasses.replace(LIBRARY_CELLS[kind](N), dtype=dtype, **leak)
-    network, as_bare = recurra.Network(cell, n_out=2), Translation(kind)
-    learner = recurra.LEARNERS[name]()
-    keys = jax.random.split(jax.random.key(0), 4)
-    weights = network.init(keys[0])
-    a, state = over(
-        lambda key: (network.cell.init_state(), learner.init(network.cell, weights.cell, key, network.n_out))
-    )(each(keys[1]))
-    noise = over(lambda key: learner.noise(network.cell, key, STEPS))(each(keys[2]))
-    x, label, _ = over(lambda key: recurra.Add().block(recurra.Add().init(key, dtype), key, jnp.array(0), dtype))(
-        each(keys[3])
-    )
-    own_noise = over(lambda noise: as_bare.noise(name, noise))(noise)
-    t, (x, label, noise, own_noise) = jnp.arange(STEPS, dtype="int32"), steps_first((x, label, noise, own_noise))
+    learner = fastest(recurra.LEARNERS[name](), cell, "cpu")  # as the engine would have it
+    step = recurra.LearningStep(recurra.Network(cell, n_out=2), {APPLIED: learner}, RATE, streams)
+    key_state, key_noise, key_task = jax.random.split(jax.random.key(0), 3)
+    first, noise = step.init(key_state), step.noise(key_noise, STEPS)
+    draw = lambda key: recurra.Add().block(recurra.Add().init(key, dtype), key, jnp.array(0), dtype)[:2]
+    x, label = step.each_stream(draw, key_task)
+    if streams > 1:  # steps go first
+        x, label = (leaf.swapaxes(0, 1) for leaf in (x, label))
+    last, losses = by_library(step, first, (x, label, noise))
 
-    first = as_bare.carry(name, weights, a, state, over)
-    last, losses = by_library(network, learner, weights, a, state, (t, x, label, noise), over)
-    return first, (t, x, label, own_noise), as_bare.carry(name, *last, over), losses
+    as_bare = Translation(kind)
+    # A learner may keep nothing and draw nothing.
+    over = lambda f, axis: jax.vmap(f, axis, axis, axis_size=streams) if streams > 1 else f
+    own_noise = over(lambda noise: as_bare.noise(name, noise), 1)(noise[APPLIED])
+    carry = lambda state: as_bare.carry(name, state, lambda f: over(f, 0))
+    return carry(first), (jnp.arange(STEPS, dtype="int32"), x, label, own_noise), carry(last), losses
+
+
+def by_library(step, state, inputs):
+    """Every step through the public pieces: what `observe` and `learn` make of it."""
+
+    @eqx.filter_jit
+    def take(state, inputs):
+        x, label, noise = inputs
+        state, outcome = step.learn(step.observe(state, x, noise)[0], label)
+        return state, outcome.loss
+
+    losses = []
+    for t in range(STEPS):
+        state, loss = take(state, jax.tree.map(lambda rows, t=t: rows[t], inputs))
+        losses.append(loss)
+    return state, jnp.stack(losses)
 
 
 def distance(first, library, other) -> float:
@@ -72,31 +86,6 @@ def distance(first, library, other) -> float:
     (last, losses), (there, other_losses) = library, other
     moved = jax.tree.map(lambda new, old, there: _relative(new - there, new - old), last, first, there)
     return float(max(*jax.tree.leaves(moved), _relative(losses - other_losses, losses)))
-
-
-def by_library(network, learner, weights, a, state, inputs, over):
-    """Every step through the public pieces: Network.step, Learner.step and plain gradient descent along the mean."""
-    mean = (lambda leaf: leaf.mean(0)) if inputs[1].ndim > 2 else lambda leaf: leaf
-
-    @eqx.filter_jit
-    def step(weights, a, state, inputs):
-        t, x, label, noise = inputs
-
-        def look(a, x, label, state, noise):
-            result = network.step(weights, a, x, label, t)
-            return result, *learner.step(result.tick, state, noise)
-
-        result, gradient, state = over(look)(a, x, label, state, noise)
-        down = lambda w, g: w - RATE * mean(g)
-        cell = jax.tree.map(lambda w, g: jnp.where(learner.emits(t), down(w, g), w), weights.cell, gradient)
-        readout = jax.tree.map(down, weights.readout, result.readout_gradient)
-        return weights._replace(cell=cell, readout=readout), result.tick.state, state, result.loss
-
-    losses = []
-    for t in range(STEPS):
-        weights, a, state, loss = step(weights, a, state, jax.tree.map(lambda rows, t=t: rows[t], inputs))
-        losses.append(loss)
-    return (weights, a, state), jnp.stack(losses)
 
 
 def _relative(difference, size):

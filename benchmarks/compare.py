@@ -45,7 +45,7 @@ def main() -> None:
     import agreement
     import textbook_agreement
     from bare import ALGORITHMS
-    from recurra.machine import machine, versions
+    from recurra.training.provenance import machine, versions
 
     names = options.learners or list(ALGORITHMS)
     agreement.check(names)
@@ -68,25 +68,25 @@ def row(name: str, n: int, streams: int, repeats: int) -> dict:
     """Every contestant's µs a step of one network, and how many times longer than the library it takes."""
     import jax
 
-    from timing import BLOCK, Setting, fastest_bare_runner, library_runner, timed
+    from timing import BLOCK, Setting, fastest_bare_runner, library_run, taking, timed
 
     clock = time.process_time
     setting = Setting(name, n=n, streams=streams)
-    begin = library_runner(setting)[0]
-    begin(FEW_STEPS)()
-    pace = timed(begin(FEW_STEPS), clock)[1] / FEW_STEPS
+    few = taking(library_run(setting), FEW_STEPS)
+    few()
+    pace = timed(few, clock)[1] / FEW_STEPS
     jax.clear_caches()  # what was compiled for the pace is compiled once more, and that is timed
     whole = lambda steps: max(int(min(steps, MOST_STEPS)) // BLOCK, 1) * BLOCK
     steps, each = whole(SECONDS / pace), whole(SECONDS / pace / MANY)
     # by contestant: what makes a call, and the steps of a network that it takes
     makers = {
-        "library": (lambda: library_runner(setting)[0](steps), steps * streams),
+        "library": (lambda: taking(library_run(setting), steps), steps * streams),
         "bare": (lambda: fastest_bare_runner(setting, steps), steps * streams),
     }
     best = "library"
     if n <= 32 and streams == 1:
         best = f"library, {MANY} seeds"
-        makers[best] = lambda: library_runner(setting._replace(seeds=MANY))[0](each), each * MANY
+        makers[best] = lambda: taking(library_run(setting._replace(seeds=MANY)), each), each * MANY
     makers |= others(name, n, streams)
 
     calls, prepared = {}, {}
@@ -149,7 +149,7 @@ def line(found: dict) -> str:
 
 def plot(rows: list[dict]) -> str:
     """A dot for each contestant at the smallest size."""
-    from recurra import plots
+    from recurra.paper import plots
 
     n = min(row["n"] for row in rows)
     shown = [row for row in rows if row["n"] == n and row["streams"] == 1]

@@ -4,6 +4,7 @@
     python benchmarks/step_time.py --cores 2                seeds split over two cores on both sides
     python benchmarks/step_time.py --learners rflo uoro     some of them
     python benchmarks/step_time.py --cell lstm --n 128      another cell: gru or lstm; another size
+    python benchmarks/step_time.py --unspecialised          learners as published, no faster forms of them
     python benchmarks/step_time.py --check                  only confirm that both sides compute the same
     python benchmarks/step_time.py --all --out bench        every cell and size there is a figure of: `make floor`
 
@@ -45,7 +46,7 @@ def main() -> None:
     import agreement
     import timing
     from bare import ALGORITHMS
-    from recurra.bench import fits
+    from recurra.cli.bench import fits
 
     unknown = set(options.learners) - set(ALGORITHMS)
     if unknown:
@@ -63,7 +64,7 @@ def main() -> None:
     print(f"XLA_FLAGS={os.environ.get('XLA_FLAGS', '')}\n")
     print("learner    cell    n seeds streams  library     bare  ratio  spread        compile s")
     for cell, (n, seeds, streams), name in itertools.product(cells, sizes, names):
-        setting = timing.Setting(name, cell, n, seeds, streams, options.cores)
+        setting = timing.Setting(name, cell, n, seeds, streams, options.cores, not options.unspecialised)
         if n > LARGEST.get(name, n) or not fits(name, cell, n, seeds * streams):
             continue
         if options.missing and kept.has(setting):
@@ -85,9 +86,9 @@ class Kept:
         """A plot of all rows beside the file."""
         from ratios import plot
 
-        if self.path and self.rows:
-            on_one_core = [row for row in self.rows if row["cores"] == 1 and row["ratio"]]
-            self.path.with_name("ratios.svg").write_text(plot(on_one_core, WANTED))
+        shown = [row for row in self.rows if row["cores"] == 1 and row.get("specialised", True) and row["ratio"]]
+        if self.path and shown:
+            self.path.with_name("ratios.svg").write_text(plot(shown, WANTED))
 
     def has(self, setting) -> bool:
         """Whether it was measured, and did not take too long."""
@@ -97,7 +98,7 @@ class Kept:
         """Keep what was found, None if it would have taken too long."""
         if not self.path:
             return
-        from recurra.machine import machine, versions
+        from recurra.training.provenance import machine, versions
 
         values = {"ratio": None} if found is None else found._asdict()
         new = setting._asdict() | {name: value and round(value, 4) for name, value in values.items()}
@@ -109,7 +110,8 @@ class Kept:
         beside.replace(self.path)
 
     def _is_of(self, row: dict, setting) -> bool:
-        return all(row[name] == value for name, value in setting._asdict().items())
+        # Rows of an older file say nothing of how learners were taken: they were specialised.
+        return all(row.get(name, True) == value for name, value in setting._asdict().items())
 
 
 def line(setting, found) -> str:
@@ -139,6 +141,7 @@ def parse() -> argparse.Namespace:
     add("--core", type=int, default=0, metavar="NUMBER", help="the first of them (0)")
     add("--repeats", type=int, default=7, help="pairs of calls (7)")
     add("--longest", type=float, default=15, metavar="SECONDS", help="a call that takes longer is left out (15)")
+    add("--unspecialised", action="store_true", help="the library takes learners as published, in no faster form")
     add("--one-by-one", action="store_true", help="bare loops do not vmap seeds, where that compiles for too long")
     add("--out", type=Path, metavar="DIR", help="folder for step_time.json")
     add("--missing", action="store_true", help="measure only what is not there yet")

@@ -13,7 +13,9 @@ import numpy as np
 from bare import ALGORITHMS
 from bare.cells import CELLS as BARE_CELLS
 from bare.loop import BLOCK, advance, start
-from recurra.bench import CELLS, fleet_of, going
+from recurra.cli.bench import CELLS, prepared, settled
+from recurra.engine.protocol import Run
+from recurra.engine.scan import ScanEngine
 
 #: What a careful programmer asks of the compiler: at its usual level 3 it unrolls rows of 32 numbers whole and then
 #: does not vectorize them, which doubles the time of the smallest algorithms.
@@ -36,6 +38,8 @@ class Setting(NamedTuple):
     seeds: int = 1
     streams: int = 1
     cores: int = 1
+    #: whether the library may put faster forms of learners in their place
+    specialised: bool = True
 
 
 class Timing(NamedTuple):
@@ -58,26 +62,26 @@ def measure(setting: Setting, repeats: int, longest: float, one_by_one: bool) ->
     """
     # What other processes do meanwhile does not count on one core; on several, only the clock on the wall tells.
     clock = time.process_time if setting.cores == 1 else time.perf_counter
-    (begin, most_steps, seconds), library_compile = timed(lambda: library_runner(setting), clock)
-    begin(1)()
-    few, more = (timed(begin(steps), clock)[1] for steps in (1, 9))  # a call costs something by itself
+    run, library_compile = timed(lambda: library_run(setting), clock)
+    taking(run, 1)()
+    few, more = (timed(taking(run, steps), clock)[1] for steps in (1, 9))  # a call costs something by itself
     if (more - few) / 8 * BLOCK > longest:
         return None
-    begin(BLOCK - 11)()  # to the end of the block
-    steps = BLOCK
-    for _ in range(3):  # a short call is mostly overhead, and says little of the pace of a long one
-        pace = timed(begin(steps), clock)[1] / steps
-        steps = max(min(round(min(seconds / pace, 10 * steps) / BLOCK), most_steps // BLOCK), 1) * BLOCK
-    repeats = repeats if pace * steps < LONG else min(repeats, FEW_REPEATS)
-    library = begin(steps)
+    _, steps = settled(run)
+    steps = max(steps // BLOCK, 1) * BLOCK
+    for _ in run.advance(-(-run.done // BLOCK) * BLOCK):  # to the end of the block
+        pass
+    library = taking(run, steps)
     bare, bare_compile = timed(lambda: fastest_bare_runner(setting, steps, one_by_one), clock)
     for runner in (library, bare):
-        assert np.isfinite(runner()).all(), f"{setting} diverged"
+        losses, seconds = timed(runner, clock)
+        assert np.isfinite(losses).all(), f"{setting} diverged"
+    repeats = repeats if seconds < LONG else min(repeats, FEW_REPEATS)
     pairs = []
     for i in range(repeats):
         order = (library, bare) if i % 2 == 0 else (bare, library)
-        seconds = {runner: timed(runner, clock)[1] for runner in order}
-        pairs.append((seconds[library], seconds[bare]))
+        taken = {runner: timed(runner, clock)[1] for runner in order}
+        pairs.append((taken[library], taken[bare]))
     ratios = [ours / theirs for ours, theirs in pairs]
     networks = setting.seeds * setting.streams
     ours, theirs = (statistics.median(column) / (steps * networks) * 1e6 for column in zip(*pairs, strict=True))
@@ -93,11 +97,15 @@ def measure(setting: Setting, repeats: int, longest: float, one_by_one: bool) ->
     )
 
 
-def library_runner(setting: Setting) -> tuple[Callable[[int], Runner], int, float]:
-    """For a number of steps, a call of the compiled loop that takes them; most steps; seconds it lasts in `train`."""
-    fleet = fleet_of(setting.learner, CELLS[setting.cell](setting.n), setting.seeds, setting.streams)
-    run = going(fleet)
-    return lambda steps: lambda: run(steps), fleet.capacity, fleet.seconds
+def library_run(setting: Setting) -> Run:
+    """The library, ready to go."""
+    cell, engine = CELLS[setting.cell](setting.n), ScanEngine(specialise=setting.specialised)
+    return prepared(setting.learner, cell, setting.seeds, setting.streams, engine)
+
+
+def taking(run: Run, steps: int) -> Runner:
+    """A call that takes so many steps, as `train` does."""
+    return lambda: np.concatenate([piece.loss for piece in run.advance(run.done + steps)], axis=1)
 
 
 def fastest_bare_runner(setting: Setting, steps: int, one_by_one: bool = False) -> Runner:

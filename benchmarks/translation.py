@@ -10,8 +10,9 @@ import jax.numpy as jnp
 
 from bare.cells import CELLS, Local, Sources
 from bare.loop import Carry
+from recurra.engine.late_rflo import Pending
 from recurra.learners.eligibility import filtered
-from recurra.learners.rflo import Pending
+from recurra.step import APPLIED, LearningState
 
 
 class Translation:
@@ -20,23 +21,23 @@ class Translation:
     def __init__(self, kind: str):
         self.kind, self.cell = kind, CELLS[kind](1.0)
 
-    def carry(self, name: str, weights, a, state, over: Callable) -> Carry:
-        """A moment of the library; what is not shared, `over` streams."""
-        own = over(lambda state: self.state(name, weights.cell, state))(state)
-        return Carry(gates(weights.cell), weights.readout.W, weights.readout.b, a, own)
+    def carry(self, name: str, state: LearningState, over: Callable) -> Carry:
+        """Where the library is; what is not shared, `over` streams."""
+        own = over(lambda learner: self.state(name, state.weights.cell, learner))(state.learners[APPLIED])
+        return Carry(gates(state.weights.cell), state.weights.readout.W, state.weights.readout.b, state.a, own)
 
     def state(self, name: str, W, s) -> Any:
         """A learner's state."""
         variables = range(self.cell.states)
         states: dict[str, Callable[[], Any]] = {
-            "rtrl": lambda: (self.influence(s.M), self.waiting(s)),
+            "rtrl": lambda: (s.M, self.waiting(s)),
             "uoro": lambda: (s.A, gates(s.B)),
             "kf-rtrl": lambda: (sources(s.A), tuple(jnp.concatenate([B[p] for B in s.B], axis=1) for p in variables)),
             "r-kf-rtrl": lambda: (s.A, tuple(sources([B[p] for B in s.B]) for p in variables)),
             "r-ok": lambda: (s.A, s.B.reshape(len(s.B), -1)),
             "kernl": lambda: (s.A, s.alpha, tuple(map(gates, s.B)), s.noisy, s.Omega, s.Gamma),
-            "rflo": lambda: gates(up_to_date(W, s)[-1]),
-            "e-bptt": lambda: (self.local(s.traces), s.traces.ahat.rec, s.traces.ahat.inp, s.credit[0]),
+            "rflo": lambda: gates(up_to_date(W, s)[-1]),  # of the last state variable: the others' nobody reads
+            "e-bptt": lambda: (self.local(s.traces), s.traces.ahat.rec, s.traces.ahat.inp, s.cbar[0]),
             "f-bptt": lambda: (self.local(s.traces), s.traces.ahat.rec, s.traces.ahat.inp, s.credit),
             "dni": lambda: synthesizer(s),
             "dni-b": lambda: (synthesizer(s.synthesizer), s.J[0][0], s.W_fb),
@@ -68,15 +69,6 @@ class Translation:
         pick = lambda hears: [rows for rows, heard in zip(traces.ahat, hears, strict=True) if heard]
         return {hears: jnp.concatenate(pick(hears), axis=1) for hears in self.cell.hears}
 
-    def influence(self, M) -> Any:
-        """M gate by gate. The library has one matrix for all that hear the same, columns by unit, gate and source."""
-        S, hears = len(M[0]), self.cell.hears
-        gates_of = {
-            kind: iter(jnp.split(part.reshape(S, S // self.cell.states, -1), hears.count(kind), axis=2))
-            for kind, part in zip(dict.fromkeys(hears), M, strict=True)
-        }
-        return tuple(next(gates_of[kind]).reshape(S, -1) for kind in hears)
-
 
 def sources(blocks) -> Sources:
     """Three blocks of the library, whose bias keeps an axis of length one."""
@@ -94,5 +86,6 @@ def up_to_date(W, s) -> Any:
 
 
 def synthesizer(s) -> Any:
-    """DNI's state."""
-    return gates(s.A), gates(s.A_star), s.label, s.cbar[0]
+    """DNI's state; of the features of the previous step, the label alone is not known otherwise."""
+    _, label, _ = s.features
+    return gates(s.A), gates(s.A_star), label, s.cbar[0]

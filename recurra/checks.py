@@ -57,7 +57,7 @@ def in_range(
 
 
 def whole_number(what: str, value: Any, least: int = 1) -> int:
-    """The value, unless it is no whole number of at least `least`; `what` is how the message calls it."""
+    """The value, if it is a whole number of at least `least`; else an error that calls it `what`."""
     if isinstance(value, bool) or not isinstance(value, numbers.Integral):
         raise TypeError(f"{what} must be a whole number, and is {value!r}.")
     if value < least:

@@ -1,22 +1,21 @@
 """A cell, an affine readout and a loss: the forward step, the error and the immediate credit."""
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float, Int, PRNGKeyArray
+from jaxtyping import Array, Float, PRNGKeyArray
 
 from recurra import checks
-from recurra.algebra import matvec, outer, vecmat
-from recurra.cells.base import Cell, State, Weights
-from recurra.feedback import random_feedback
-from recurra.learners.base import Tick
+from recurra.cells.base import Cell, Credit, State, Weights
+from recurra.cells.initial import random_feedback
+from recurra.linalg import matvec, vecmat
 from recurra.losses import Loss, SoftmaxCrossEntropy
 
 
 class Readout(NamedTuple):
-    """z = W a[0] + b."""
+    """z = W a + b, where a is the part of the state that the cell shows."""
 
     W: Float[Array, "n_out n"]
     b: Float[Array, " n_out"]
@@ -28,15 +27,6 @@ class NetworkWeights(NamedTuple):
     cell: Weights
     readout: Readout
     feedback: Float[Array, "n_out n"] | None
-
-
-class Step(NamedTuple):
-    """What one step of a network yields."""
-
-    loss: Float[Array, ""]
-    output: Float[Array, " n_out"]
-    readout_gradient: Readout
-    tick: Tick
 
 
 class Network(eqx.Module):
@@ -64,26 +54,21 @@ class Network(eqx.Module):
     def init(self, key: PRNGKeyArray) -> NetworkWeights:
         """w_out ~ N(0, 1/√n), b_out = 0, and the cell's own start."""
         key_cell, key_out, key_feedback = jax.random.split(key, 3)
-        n, dtype = self.cell.widths[0], self.cell.dtype
+        n, dtype = self.cell.shown_width, self.cell.dtype
         return NetworkWeights(
             self.cell.init_weights(key_cell),
             Readout(jax.random.normal(key_out, (self.n_out, n), dtype) / n**0.5, jnp.zeros(self.n_out, dtype)),
             random_feedback(key_feedback, self.n_out, n, dtype) if self.random_feedback else None,
         )
 
-    def step(
-        self,
-        weights: NetworkWeights,
-        before: State,
-        x: Float[Array, " n_in"],
-        label: Float[Array, " n_out"],
-        t: Int[Array, ""],
-    ) -> Step:
-        """One step: the loss, the readout's gradient, and the tick that learners see."""
-        state, trace = self.cell.forward(weights.cell, before, x)
-        output = matvec(weights.readout.W, state[0]) + weights.readout.b
-        loss, error = self.loss(output, label)
+    def forward(
+        self, weights: NetworkWeights, a: State, x: Float[Array, " n_in"]
+    ) -> tuple[State, Any, Float[Array, " n_out"]]:
+        """One step: the next state, its trace, and the output z."""
+        state, trace = self.cell.forward(weights.cell, a, x)
+        return state, trace, matvec(weights.readout.W, self.cell.show(state)) + weights.readout.b
+
+    def credit(self, weights: NetworkWeights, error: Float[Array, " n_out"]) -> Credit:
+        """cbar, the immediate credit of the state, from the error dL/dz."""
         feedback = weights.readout.W if weights.feedback is None else weights.feedback
-        cbar = (vecmat(error, feedback), *(None for _ in state[1:]))
-        tick = Tick(self.cell, weights.cell, t, before, state, trace, label, error, cbar)
-        return Step(loss, output, Readout(outer(error, state[0]), error), tick)
+        return self.cell.credit_shown(vecmat(error, feedback))

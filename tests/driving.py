@@ -5,6 +5,11 @@ import jax.numpy as jnp
 import numpy as np
 
 import recurra as rc
+from recurra.cells.tick import Tick
+from recurra.engine.experiment import Experiment
+from recurra.linalg import dense, zeros_like
+from recurra.step import APPLIED
+from recurra.training.recording import StepRecorder
 
 
 def problem(make_cell, n=3, n_in=2, n_out=2, steps=6, seed=0, random_feedback=False):
@@ -19,25 +24,50 @@ def problem(make_cell, n=3, n_in=2, n_out=2, steps=6, seed=0, random_feedback=Fa
     return network, weights._replace(cell=jax.tree.map(shake, weights.cell)), xs, ys
 
 
-def drive(network, learner, weights, xs, ys, noise=None, state=None):
-    """Each step's (gradient, learner state, tick)."""
+def one_step(network, weights, a, x, y, t):
+    """Step t, put together from the network's parts: its loss, and what a learner sees of it."""
+    state, trace, output = network.forward(weights, a, x)
+    loss, error = network.loss(output, y)
+    cbar = network.credit(weights, error)
+    return loss, Tick(network.cell, weights.cell, t, a, state, trace, y, error, cbar)
+
+
+def drive(network, learner, weights, xs, ys, noise=None, state=None, first=0):
+    """Each step's (gradient multiplied out, learner state, tick), and what is due where it is; step `first` first."""
     if state is None:
         state = learner.init(network.cell, weights.cell, jax.random.key(1), network.n_out)
     if noise is None:
         noise = learner.noise(network.cell, jax.random.key(2), len(xs))
+    or_zero = lambda gradient: zeros_like(weights.cell) if gradient is None else dense(gradient)
 
     @jax.jit
     def step(a, state, x, y, t, nu):
-        tick = network.step(weights, a, x, y, t).tick
+        _, tick = one_step(network, weights, a, x, y, t)
         gradient, state = learner.step(tick, state, nu)
-        return tick.state, gradient, state, tick
+        return or_zero(gradient), state, tick
+
+    @jax.jit
+    def due(state):
+        gradient, state = learner.due(network.cell, weights.cell, state)
+        return None if gradient is None else dense(gradient), state
 
     a, visited = network.cell.init_state(), []
-    for t in range(len(xs)):
-        nu = jax.tree.map(lambda rows, t=t: rows[t], noise)
-        a, gradient, state, tick = step(a, state, xs[t], ys[t], jnp.array(t, "int32"), nu)
+    for i in range(len(xs)):
+        nu, t = jax.tree.map(lambda rows, i=i: rows[i], noise), first + i
+        gradient, state, tick = step(a, state, xs[i], ys[i], jnp.array(t, "int32"), nu)
+        if learner.period and (t + 1) % learner.period == 0:
+            now, state = due(state)
+            gradient = gradient if now is None else now
         visited.append((gradient, state, tick))
+        a = tick.state
     return visited
+
+
+def experiment(network, learner, task, optimizer=0.01, probes=None, record=None, streams=1):
+    """What `train` hands to an engine."""
+    learners = {APPLIED: learner, **(probes or {})}
+    step = rc.LearningStep(network, learners, optimizer, streams)
+    return Experiment(step, task, StepRecorder.of(record or {}, learners))
 
 
 def flat(tree):

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from recurra import analysis
+from recurra.paper import analysis
 
 
 def ar1(rng, count, T, phi):

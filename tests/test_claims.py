@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import recurra as rc
-from recurra.analysis import Estimate
+from recurra.paper.analysis import Estimate
 from recurra.paper.claims import CLAIMS, ledger
 from recurra.paper.claims.base import Part, Region, conjunction
 from recurra.paper.claims.table import ORDERS
@@ -226,7 +226,7 @@ def test_operations_that_are_not_known_leave_the_seconds(data):
 
 
 def test_the_table_s_orders_are_those_of_the_learners():
-    assert {x: (rc.LEARNERS[x].memory, rc.LEARNERS[x].time) for x in ORDERS} == ORDERS
+    assert {x: (rc.LEARNERS[x].about.memory, rc.LEARNERS[x].about.time) for x in ORDERS} == ORDERS
 
 
 def test_the_ledger_is_json(data):

@@ -6,21 +6,22 @@ import jax.numpy as jnp
 import pytest
 
 import recurra as rc
-from recurra.learners.base import SPAN
-from recurra.loop import APPLIED, Loop
-from recurra.schedule import advance
-from recurra.training import numbers_as_arrays
+from driving import experiment
+from recurra.engine.fold import advance
+from recurra.engine.lazy_rtrl import LazyRTRL
+from recurra.engine.specialise import specialised
+from recurra.engine.tuning import SPAN
 
 HORIZON = 10
 
 
-def lowered(learner, n, recorders=None):
-    """The program that takes one seed through a chunk, before it is compiled."""
+def lowered(learner, n, record=None):
+    """The program that takes one seed through a chunk on a core, before it is compiled."""
     network = rc.Network(rc.RNN(2, n, dtype="float32"), 2)
-    loop = numbers_as_arrays(Loop(network, {APPLIED: learner}, rc.Add(), 0.01, recorders or {}))
-    carry, keys = eqx.filter_jit(loop.init)(jax.random.key(0))
+    whole = specialised(experiment(network, learner, rc.Add(), record=record).traced, "cpu")
+    carry, keys = eqx.filter_jit(whole.init)(jax.random.key(0))
     bounds = jnp.array(0, "int32"), jnp.array(100, "int32")
-    return jax.jit(lambda *run: advance(loop, *run, 128)).lower(carry, keys, *bounds)
+    return jax.jit(lambda *run: advance(whole, *run, 128)).lower(carry, keys, *bounds)
 
 
 def scratch(learner, n):
@@ -46,7 +47,8 @@ def expected_numbers(name, n, m):
     history = n + (m - 1) + n  # D, ahat without its constant, and credit
     synthesizer = n * (n + 2 + 1)
     return {
-        "rtrl": n * n * m + SPAN * (n * n + n + m),  # M before a span, and each of its steps: J, D and ahat
+        "rtrl": n * n * m,
+        "lazy rtrl": n * n * m + SPAN * (n * n + n + m),  # M before a span, and each of its steps: J, D and ahat
         "uoro": n + n * m,
         "kf-rtrl": m + n * n,
         "r-kf-rtrl": n + n * m,
@@ -61,12 +63,13 @@ def expected_numbers(name, n, m):
     }[name]
 
 
-@pytest.mark.parametrize("name", rc.LEARNERS)
+@pytest.mark.parametrize("name", [*rc.LEARNERS, "lazy rtrl"])
 def test_a_state_is_no_larger_than_its_representation(name):
     n, n_in = 48, 2
     network = rc.Network(rc.RNN(n_in, n, dtype="float32"), 2)
     weights = network.init(jax.random.key(0))
-    state = rc.LEARNERS[name]().init(network.cell, weights.cell, jax.random.key(0), 2)
+    kind = LazyRTRL if name == "lazy rtrl" else rc.LEARNERS[name]
+    state = kind().init(network.cell, weights.cell, jax.random.key(0), 2)
     numbers = sum(leaf.size for leaf in jax.tree.leaves(state))
     assert numbers <= 1.1 * expected_numbers(name, n, n + n_in + 1)
 
@@ -78,5 +81,5 @@ def test_nothing_leaves_for_the_host_inside_a_chunk(name):
 
 
 def test_the_test_above_sees_a_callback():
-    program = lowered(rc.RFLO(), 8, {"seen": lambda moment: jax.debug.callback(print, moment.loss) or moment.loss})
+    program = lowered(rc.RFLO(), 8, {"seen": lambda outcome: jax.debug.callback(print, outcome.loss) or outcome.loss})
     assert "callback" in program.as_text()

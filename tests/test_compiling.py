@@ -5,10 +5,11 @@ import jax.numpy as jnp
 import pytest
 
 import recurra as rc
-from recurra import compiling, fleet
-from recurra.compiling import compiled, multiplies_small, traced
-from recurra.loop import APPLIED, Loop
-from recurra.schedule import advance
+from driving import experiment
+from recurra.engine import compiling, plan
+from recurra.engine.compiling import compiled, multiplies_small, traced
+from recurra.engine.fold import advance
+from recurra.engine.lazy_rtrl import LazyRTRL
 
 
 def product(*shapes):
@@ -44,15 +45,26 @@ def test_what_is_multiplied_in_a_branch_alone_is_not_worth_it():
     assert multiplies_small(jax.make_jaxpr(lambda x: branch(x @ small))(small).jaxpr)
 
 
+def program_of(learner, n, probes=None):
+    """The program of one member's steps, as the engine looks at it."""
+    whole = experiment(rc.Network(rc.RNN(2, n), 2), learner, rc.Add(), 1e-4, probes)
+    zero = jnp.zeros((), "int32")
+    return whole, jax.make_jaxpr(lambda key: advance(whole, *whole.init(key), zero, zero, 1)[1])(jax.random.key(0))
+
+
 @pytest.mark.parametrize(
     ("learner", "small"),
-    [(rc.KFRTRL(), True), (rc.UORO(), False), (rc.EfficientBPTT(), False), (rc.RTRL(), False), (rc.ROK(), False)],
+    [
+        (rc.KFRTRL(), True),
+        (rc.UORO(), False),
+        (rc.EfficientBPTT(), False),
+        (rc.RTRL(), False),
+        (LazyRTRL(), False),
+        (rc.ROK(), False),
+    ],
 )
 def test_learners(learner, small):
-    loop = Loop(rc.Network(rc.RNN(2, 32), 2), {APPLIED: learner}, rc.Add(), 1e-4, {})
-    zero = jnp.zeros((), "int32")
-    program = jax.make_jaxpr(lambda key: advance(loop, *loop.init(key), zero, zero, 1)[1])(jax.random.key(0))
-    assert multiplies_small(program.jaxpr) is small
+    assert multiplies_small(program_of(learner, 32)[1].jaxpr) is small
 
 
 def test_what_is_looked_at_first_is_not_traced_again():
@@ -83,10 +95,10 @@ def test_options_that_a_version_of_the_compiler_does_not_have_are_left_out(monke
     compiling.compiled.cache_clear()
 
 
-def test_seeds_go_together_where_a_probe_multiplies_large_matrices(monkeypatch):
-    """RTRL's tensor is brought up to date at the end of a round, outside the step, and counts too."""
-    monkeypatch.setattr(fleet, "cores", lambda: 2)
-    network, applied = rc.Network(rc.RNN(2, 12), 2), {APPLIED: rc.KFRTRL()}
-    for learners, together in ((applied, False), (applied | {"exact": rc.RTRL()}, True)):
-        loop = Loop(network, learners, rc.Add(), 1e-4, {})
-        assert fleet._together(loop, jax.random.key(0), 2**14, seeds=16, share=8) is together
+@pytest.mark.parametrize("exact", [LazyRTRL(), rc.RTRL()])
+def test_members_go_together_where_a_probe_multiplies_large_matrices(exact, monkeypatch):
+    """The lazy tensor is brought up to date at the end of a round, outside the step, and counts too."""
+    monkeypatch.setattr(plan, "cores", lambda: 2)
+    for probes, together in (({}, False), ({"exact": exact}, True)):
+        whole, program = program_of(rc.KFRTRL(), 12, probes)
+        assert plan.is_vmapped(whole, program.jaxpr, 2**14, count=16, share=8) is together

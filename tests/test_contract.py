@@ -10,9 +10,11 @@ import numpy as np
 import pytest
 
 import recurra as rc
-from driving import distance, drive, problem
-from recurra.loop import APPLIED, Loop
-from recurra.schedule import advance
+from driving import distance, drive, experiment, one_step, problem
+from recurra.engine.fold import advance
+from recurra.engine.late_rflo import LateRFLO
+from recurra.engine.lazy_rtrl import LazyRTRL
+from recurra.linalg import dense
 
 UNITWISE = {
     "rnn": lambda n_in, n, dtype=None: rc.RNN(n_in, n, 0.6, dtype=dtype),
@@ -28,8 +30,13 @@ def equinox_lstm(n_in, n, dtype=None):
 
 
 CELLS = {**UNITWISE, "general": equinox_lstm}
+#: every learner that is registered, and the forms that the engine puts in the place of some
+LEARNERS = {**rc.LEARNERS, "lazy rtrl": LazyRTRL, "late rflo": LateRFLO}
 PAIRS = [
-    (name, cell) for name, learner in rc.LEARNERS.items() for cell in CELLS if cell != "general" or not learner.unitwise
+    (name, cell)
+    for name, learner in LEARNERS.items()
+    for cell in CELLS
+    if cell != "general" or not (learner.about.unitwise or name == "lazy rtrl")
 ]
 each_pair = pytest.mark.parametrize(("name", "cell"), PAIRS)
 
@@ -40,45 +47,55 @@ def shapes(tree):
 
 def test_registry_is_complete():
     assert len(rc.LEARNERS) == 12
-    general = {name for name, learner in rc.LEARNERS.items() if not learner.unitwise}
+    general = {name for name, learner in rc.LEARNERS.items() if not learner.about.unitwise}
     assert general == {"rtrl", "uoro", "e-bptt", "f-bptt", "dni", "fixed"}
 
 
 @each_pair
 @pytest.mark.parametrize("dtype", ["bfloat16", "float32", "float64"])
 def test_structure_and_dtype(name, cell, dtype):
-    """A gradient like the weights, a state like the first state, nothing in another dtype."""
-    learner = rc.LEARNERS[name]()
+    """A gradient like the weights, a state like the first state, nothing in another dtype; the same of what is due."""
+    learner = LEARNERS[name]()
     network = rc.Network(CELLS[cell](2, 3, dtype), 2)
     weights = network.init(jax.random.key(0))
     state = learner.init(network.cell, weights.cell, jax.random.key(1), 2)
     noise = jax.tree.map(lambda rows: rows[0], learner.noise(network.cell, jax.random.key(2), 4))
     x, y = jnp.zeros(2, dtype), jnp.full(2, 0.5, dtype)
-    step = lambda weights, state: network.step(weights, network.cell.init_state(), x, y, jnp.array(0, "int32"))
-    gradient, after = jax.eval_shape(
-        lambda weights, state: learner.step(step(weights, state).tick, state, noise), weights, state
-    )
-    assert shapes(gradient) == shapes(weights.cell)
-    assert shapes(after) == shapes(state)
-    floats = [leaf for leaf in jax.tree.leaves((gradient, after)) if jnp.issubdtype(leaf.dtype, jnp.floating)]
+
+    def step(weights, state):
+        _, tick = one_step(network, weights, network.cell.init_state(), x, y, jnp.array(0, "int32"))
+        gradient, state = learner.step(tick, state, noise)
+        return dense(gradient), state
+
+    def due(weights, state):
+        gradient, state = learner.due(network.cell, weights.cell, state)
+        return dense(gradient), state
+
+    found = [jax.eval_shape(f, weights, state) for f in (step, due)]
+    for gradient, after in found:
+        assert gradient is None or shapes(gradient) == shapes(weights.cell)
+        assert shapes(after) == shapes(state)
+    emitted = [gradient is not None for gradient, _ in found]
+    assert emitted == [learner.facing != "–", name == "e-bptt"]
+    floats = [leaf for leaf in jax.tree.leaves(found) if jnp.issubdtype(leaf.dtype, jnp.floating)]
     assert {str(leaf.dtype) for leaf in floats} <= {dtype}
 
 
 @each_pair
 def test_random_feedback_serves_every_learner(name, cell):
     """Credit through fixed weights is exact credit of a network whose readout they are."""
-    learner = rc.LEARNERS[name]()
+    learner = LEARNERS[name]()
     network, weights, xs, ys = problem(CELLS[cell], random_feedback=True)
-    tick = network.step(weights, network.cell.init_state(), xs[0], ys[0], jnp.array(0, "int32")).tick
+    _, tick = one_step(network, weights, network.cell.init_state(), xs[0], ys[0], jnp.array(0, "int32"))
     np.testing.assert_allclose(tick.cbar[0], tick.error @ weights.feedback, rtol=1e-12)
     assert distance(tick.cbar[0], tick.error @ weights.readout.W) > 1e-3
     for gradient, _, _ in drive(network, learner, weights, xs, ys):
         assert all(bool(jnp.isfinite(leaf).all()) for leaf in jax.tree.leaves(gradient))
 
 
-def loop_of(name, cell, optimizer=0.01, recorders=None, **fields):
+def experiment_of(name, cell, record=None, **fields):
     network = rc.Network(CELLS[cell](2, 4), 2)
-    return Loop(network, {APPLIED: rc.LEARNERS[name](**fields)}, rc.Add(1, 2), jnp.asarray(optimizer), recorders or {})
+    return experiment(network, LEARNERS[name](**fields), rc.Add(1, 2), jnp.asarray(0.01), record=record)
 
 
 @each_pair
@@ -86,17 +103,17 @@ def test_seeds_and_chunks_change_nothing_and_nothing_compiles_twice(name, cell):
     """Seeds do not touch each other; a run cut anywhere has the same bits; no cut, key or rate compiles anew."""
     traced = []
 
-    def counting(moment):
+    def counting(outcome):
         traced.append(1)
-        return moment.loss
+        return outcome.loss
 
-    loop = loop_of(name, cell, recorders={"loss": counting})
-    init = jax.jit(jax.vmap(loop.init))
+    whole = experiment_of(name, cell, {"loss": counting})
+    init = jax.jit(jax.vmap(whole.init))
     starts = init(jax.random.split(jax.random.key(0), 2))
 
     @jax.jit
     def together(rate, carry, keys, start, stop):
-        held = eqx.tree_at(lambda loop: loop.optimizer, loop, rate)
+        held = eqx.tree_at(lambda whole: whole.step.optimizer, whole, rate)
         return jax.vmap(lambda carry, keys: advance(held, carry, keys, start, stop, 300))(carry, keys)
 
     def run(edges, rate=0.01, starts=starts):
@@ -108,14 +125,14 @@ def test_seeds_and_chunks_change_nothing_and_nothing_compiles_twice(name, cell):
             losses.append(loss[:, : stop - start])
         return jnp.concatenate(losses, axis=1), carry
 
-    whole = run([0, 300])
+    uncut = run([0, 300])
     once = len(traced)
     cut = run([0, 7, 128, 129, 290, 300])
-    assert all(map(np.array_equal, jax.tree.leaves(_plain(whole)), jax.tree.leaves(_plain(cut))))
+    assert all(map(np.array_equal, jax.tree.leaves(_plain(uncut)), jax.tree.leaves(_plain(cut))))
     swapped = run([0, 300], starts=jax.tree.map(lambda leaf: leaf[::-1], starts))
-    assert np.array_equal(swapped[0][::-1], whole[0])  # a seed does not depend on its neighbour
+    assert np.array_equal(swapped[0][::-1], uncut[0])  # a seed does not depend on its neighbour
     other = init(jax.random.split(jax.random.key(9), 2))
-    assert not np.array_equal(run([0, 290], 0.02, other)[0], whole[0][:, :290])
+    assert not np.array_equal(run([0, 290], 0.02, other)[0], uncut[0][:, :290])
     assert len(traced) == once
 
 
@@ -138,9 +155,8 @@ def test_vmap_over_hyperparameters(name, field):
     start, stop = jnp.array(0, "int32"), jnp.array(12, "int32")
 
     def run(value):
-        loop = loop_of(name, "rnn", **{field: value})
-        carry, keys = loop.init(jax.random.key(0))
-        return advance(loop, carry, keys, start, stop, 12)[0].weights
+        whole = experiment_of(name, "rnn", **{field: value})
+        return advance(whole, *whole.init(jax.random.key(0)), start, stop, 12)[0].learning.weights
 
     together = jax.jit(jax.vmap(run))(values)
     for i, value in enumerate(values):

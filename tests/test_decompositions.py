@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from recurra.decompositions import orthonormal_rows, svd
+from recurra.linalg.decompositions import orthonormal_rows, svd
 
 DTYPES = {"float32": 2e-5, "float64": 1e-12}
 

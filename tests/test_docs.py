@@ -1,5 +1,6 @@
 """What the README and the docs show really runs, and their tables are the metadata's."""
 
+import dataclasses
 import os
 import re
 import subprocess
@@ -10,6 +11,7 @@ import pytest
 
 import recurra as rc
 from driving import distance, drive, problem
+from recurra.cli import tables
 
 ROOT = Path(__file__).parent.parent
 
@@ -42,7 +44,7 @@ def test_the_readme_s_general_cell_runs(tmp_path):
     assert done.returncode == 0, done.stderr
 
 
-def test_the_learner_of_the_docs_trains_and_is_rflo_in_its_limit(monkeypatch):
+def test_the_learner_of_the_docs_trains_and_is_rflo_in_its_limit():
     scope = {}
     for block in code("docs/add-a-learner.md"):
         exec(block.replace("seeds=2)", "seeds=2, progress=False)"), scope)
@@ -54,26 +56,23 @@ def test_the_learner_of_the_docs_trains_and_is_rflo_in_its_limit(monkeypatch):
         assert apart < 1e-12 if equal else apart > 1e-3
 
 
-def table():
-    """The README's table of learners, from the metadata."""
-    yield "| name | algorithm | facing | tensor | update | memory | time | cells |"
-    yield "|---|---|---|---|---|---|---|---|"
-    for name, learner in rc.LEARNERS.items():
-        update = "stochastic" if learner.stochastic else "deterministic"
-        solved = "numerical" if learner.numerical else "closed form"
-        cells = "unit-wise" if learner.unitwise else "any"
-        yield (
-            f"| `{name}` | {learner.__name__} | {learner.facing} | {learner.tensor} | {update}, {solved} | "
-            f"{learner.memory} | {learner.time} | {cells} |"
-        )
-
-
 def test_the_readme_s_table_is_the_metadata():
-    shown = re.search(
-        r"<!-- learners: begin -->\n(.*?)\n<!-- learners: end -->", (ROOT / "README.md").read_text(), re.S
-    )
-    assert shown is not None
-    assert shown.group(1).splitlines() == list(table())
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    assert readme == tables.rewritten(readme), "run `make tables`"
+    rows = re.findall(r"^\| `(\S+)` \|", readme, re.M)
+    assert rows == list(rc.LEARNERS)
+
+
+def test_the_table_follows_the_metadata(monkeypatch):
+    about = dataclasses.replace(rc.RFLO.about, id="mine", memory="2n²", stochastic=True)
+    monkeypatch.setitem(rc.LEARNERS, "mine", type("Mine", (rc.RFLO,), {"about": about}))
+    written = tables.rewritten(f"before\n{tables.BEGIN}\nold\n{tables.END}\nafter\n")
+    assert "| `mine` | Mine | past | δ_ki B_ij | stochastic, closed form | 2n² | n² | unit-wise |" in written
+    assert written.startswith("before\n")
+    assert written.endswith("after\n")
+    assert "old" not in written
+    with pytest.raises(SystemExit, match="no place"):
+        tables.rewritten("nothing here")
 
 
 @pytest.mark.parametrize(
@@ -92,6 +91,6 @@ def test_the_readme_s_table_is_the_metadata():
     ],
 )
 def test_axes_are_the_paper_s(name, row):
-    learner = rc.LEARNERS[name]
-    ours = (learner.facing, learner.tensor, learner.stochastic, learner.numerical, learner.memory, learner.time)
+    about = rc.LEARNERS[name].about
+    ours = (rc.LEARNERS[name].facing, about.tensor, about.stochastic, about.numerical, about.memory, about.time)
     assert ours == row

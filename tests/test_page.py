@@ -2,6 +2,7 @@
 
 import colorsys
 import csv
+import dataclasses
 import json
 from html.parser import HTMLParser
 from pathlib import Path
@@ -12,10 +13,13 @@ import numpy as np
 import pytest
 
 import synthetic
-from recurra import LEARNERS, plots
-from recurra.paper import page
+from recurra import LEARNERS
+from recurra.paper import page, plots
+from recurra.paper.experiments import experiments
 from recurra.paper.figures import FIGURES
 from recurra.paper.figures.labels import spread
+from recurra.paper.profiles import TINY
+from recurra.paper.setup import CURVES, kind_of
 
 VOID = {"meta", "link", "img", "br", "hr", "input"}
 DRAWINGS = {"past_future", "rflo_M"}
@@ -182,9 +186,9 @@ def test_gaps_in_the_data_are_no_obstacle():
 
 
 def test_a_learner_looks_the_same_everywhere(drawn):
-    names = {plots.name(learner): learner for learner in plots.IDS}
+    names = {plots.name(learner): learner for learner in CURVES}
     by_colour = {colour: learner for learner, colour in plots.COLOURS.items()}
-    labelled, lined = dict.fromkeys(plots.IDS, 0), dict.fromkeys(plots.IDS, 0)
+    labelled, lined = dict.fromkeys(CURVES, 0), dict.fromkeys(CURVES, 0)
     for axes in [axes for found in drawn.values() for axes in found.figure.axes]:
         for text in (*axes.texts, *axes.get_yticklabels()):
             if learner := names.get(text.get_text().split("  ")[0]):
@@ -193,21 +197,42 @@ def test_a_learner_looks_the_same_everywhere(drawn):
         for line in axes.lines:
             learner = by_colour.get(line.get_color())
             if learner and len(line.get_xdata()) > 4:  # fewer: a leader from a curve to its name
-                kind = LEARNERS[learner.removesuffix("-released")]
-                assert line.is_dashed() == kind.stochastic
-                assert (line.get_marker() != "None") == kind.numerical
+                about = kind_of(learner).about
+                assert line.is_dashed() == about.stochastic
+                assert (line.get_marker() != "None") == about.numerical
                 lined[learner] += 1
     assert min(labelled.values()) >= 4
     assert min(lined.values()) >= 4
 
 
 def test_colours_tell_facing_apart():
-    assert len(set(plots.COLOURS.values())) == len(plots.IDS) == len(plots.COLOURS)
+    assert len(set(plots.COLOURS.values())) == len(CURVES) == len(plots.COLOURS)
     for learner, colour in plots.COLOURS.items():
-        hue, _, saturation = colorsys.rgb_to_hls(*(int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5)))
-        families = {"past": 0.4 < hue < 0.75, "future": hue < 0.15 or hue > 0.95, "–": saturation < 0.05}
-        assert saturation < 0.05 or plots.facing(learner) != "–"
-        assert families[plots.facing(learner)]
+        assert in_family(colour, plots.facing(learner))
+
+
+def in_family(colour, facing):
+    hue, _, saturation = colorsys.rgb_to_hls(*(int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5)))
+    families = {"past": 0.4 < hue < 0.75, "future": hue < 0.15 or hue > 0.95, "–": saturation < 0.05}
+    return families[facing] and (saturation < 0.05) == (facing == "–")
+
+
+def test_a_learner_that_is_not_the_paper_s_has_a_look_and_no_place_in_its_figures(monkeypatch):
+    before = [experiment.name for experiment in experiments(TINY)]
+    looks = {learner: plots.line_style(learner, 60) for learner in CURVES}
+    for kind in list(LEARNERS.values()):
+        about = dataclasses.replace(kind.about, id=f"new-{kind.about.id}")
+        monkeypatch.setitem(LEARNERS, about.id, type(kind.__name__, (kind,), {"about": about}))
+    assert [experiment.name for experiment in experiments(TINY)] == before
+    assert {learner: plots.line_style(learner, 60) for learner in CURVES} == looks
+    new = [name for name in LEARNERS if name.startswith("new-")]
+    assert len({plots.colour(name) for name in [*new, *CURVES]}) == len([*new, *CURVES])
+    for name in new:
+        about, line, dot = LEARNERS[name].about, plots.line_style(name), plots.dot_style(name)
+        assert plots.name(name) == about.name
+        assert in_family(line["color"], plots.facing(name))
+        assert (line["linestyle"] == plots.DASHES) == about.stochastic == (dot["markerfacecolor"] == "white")
+        assert ("marker" in line) == about.numerical
 
 
 def test_a_figure_is_the_same_every_time(data, drawn):

@@ -16,7 +16,7 @@ import pytest
 import recurra as rc
 from recurra.paper.commands import report_command, reproduce_command
 from recurra.paper.experiments import experiments
-from recurra.paper.experiments.gradients import LEARNERS, Tally
+from recurra.paper.experiments.gradients import LEARNERS, Alignments
 from recurra.paper.experiments.lattice import HORIZON, STEPS, Lattice
 from recurra.paper.experiments.losses import LossCurve
 from recurra.paper.figures import FIGURES
@@ -167,18 +167,21 @@ def test_lattice_is_what_the_rule_sums(learner, tmp_path):
     np.testing.assert_array_equal(enters, np.broadcast_to(expected, enters.shape))
 
 
-def test_windows_are_summed_over_chunks():
+def test_windows_are_summed_over_pieces():
     """Cosines of windowed sums against brute force, however the steps arrive; RTRL is the first learner."""
     rng = np.random.default_rng(0)
     gradients = rng.normal(size=(2, 100, len(LEARNERS), 5)).astype(np.float32)
-    tally = Tally(2, 100)
+    whole, cut = Alignments(2, 100), Alignments(2, 100)
+    whole.add(gradients)
     for part in np.split(gradients, [7, 8, 50], axis=1):
-        resumed = Tally(2, 100)  # as after a kill
-        if tally.cosine:
-            resumed.restore({name: array.copy() for name, array in tally.state().items()})
-        tally = resumed
-        tally.add(part)
-    arrays = tally.arrays()
+        resumed = Alignments(2, 100)  # as after a kill
+        if cut.cosine:
+            resumed.restore({name: array.copy() for name, array in cut.state().items()})
+        cut = resumed
+        cut.add(part)
+    arrays = cut.arrays()
+    for name, array in whole.arrays().items():
+        np.testing.assert_array_equal(arrays[name], array)
     for q, w in enumerate(arrays["windows"]):
         whole = 100 // w
         sums = gradients[:, : whole * w].reshape(2, whole, w, len(LEARNERS), 5).sum(axis=2)

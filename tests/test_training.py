@@ -1,5 +1,6 @@
 """The training call as its users meet it: recordings, probes, bad input, divergence, interruption."""
 
+import itertools
 import json
 import os
 import signal
@@ -15,11 +16,12 @@ import optax
 import pytest
 
 import recurra as rc
-from driving import distance
-from recurra import fleet
-from recurra.loop import APPLIED, Loop
-from recurra.schedule import advance
-from recurra.tally import Losses
+from driving import distance, experiment
+from recurra.engine import plan, tuning
+from recurra.engine.fold import advance
+from recurra.engine.protocol import Members
+from recurra.step import APPLIED
+from recurra.training.gather import LossWindows
 
 
 def network(n=4, **kwargs):
@@ -32,7 +34,7 @@ def train(learner=None, task=None, net=None, **kwargs):
 
 
 def test_losses_are_window_means():
-    result = train(window=25, record={"loss": lambda moment: moment.loss})
+    result = train(window=25, record={"loss": lambda outcome: outcome.loss})
     each = np.asarray(result.records["loss"])
     assert each.shape == (2, 60)
     assert result.step.tolist() == [25, 50, 60]
@@ -48,7 +50,7 @@ def test_seeds_are_the_same_alone_and_together(seeds):
 
 
 def test_every_learner_gets_the_same_weights_and_stream():
-    inputs = {"input": lambda moment: moment.input, "label": lambda moment: moment.label}
+    inputs = {"input": lambda outcome: outcome.input, "label": lambda outcome: outcome.label}
     first, second = (train(learner, record=inputs, optimizer=0.0) for learner in (rc.RFLO(), rc.UORO()))
     assert distance(first.weights, second.weights) == 0
     assert distance(first.records, second.records) == 0
@@ -89,18 +91,8 @@ def test_a_probe_changes_nothing_whatever_it_is_called():
 class Silent(rc.RFLO):
     """Computes, and never emits."""
 
-    def emits(self, t):
+    def emits(self, t, unlabelled=None):
         return t < 0
-
-
-def never(self, t):
-    """Emits at no step."""
-    return t < 0
-
-
-def no_gradient(self, tick, state, noise):
-    """In the place of a learner's `step`."""
-    return jax.tree.map(jnp.zeros_like, tick.weights), state
 
 
 def no_contraction(self, cell, weights, c, state):
@@ -108,12 +100,22 @@ def no_contraction(self, cell, weights, c, state):
     return jax.tree.map(jnp.zeros_like, weights)
 
 
+def no_credit(self, tick, state):
+    """In the place of a future-facing learner's `credit`."""
+    return jax.tree.map(jnp.zeros_like, tick.state), tick.trace, state
+
+
+def nothing_due(self, cell, weights, state):
+    """In the place of a learner's `due`."""
+    return jax.tree.map(jnp.zeros_like, weights), state
+
+
 CHANGED = [
-    (rc.DNI, "step", no_gradient),
-    (rc.KFRTRL, "step", no_gradient),
+    (rc.RTRL, "contract", no_contraction),  # which the engine would put another form in the place of
     (rc.KFRTRL, "contract", no_contraction),
-    (rc.EfficientBPTT, "step", no_gradient),
-    (rc.EfficientBPTT, "emits", never),
+    (rc.DNI, "credit", no_credit),
+    (rc.FutureBPTT, "credit", no_credit),
+    (rc.EfficientBPTT, "due", nothing_due),
 ]
 
 
@@ -156,8 +158,8 @@ OF_STREAMS = [
 )
 def test_streams_share_weights_and_average_gradients(learner, cell):
     """Against a run for each stream alone, from the same weights on the same data."""
-    moments = {"x": lambda m: m.input, "y": lambda m: m.label, "g": rc.record.gradients, "loss": lambda m: m.loss}
-    held = {"optimizer": 0.0, "seeds": 1, "record": moments, "net": rc.Network(cell(2, 4), 2)}
+    outcomes = {"x": lambda o: o.input, "y": lambda o: o.label, "g": rc.record.gradients, "loss": lambda o: o.loss}
+    held = {"optimizer": 0.0, "seeds": 1, "record": outcomes, "net": rc.Network(cell(2, 4), 2)}
     together = train(learner, streams=3, **held)
     x, y = (together.records[name][0] for name in ("x", "y"))
     assert x.shape == (60 - learner.lag, 3, 2)
@@ -174,14 +176,14 @@ def test_streams_have_noise_of_their_own_and_one_target():
     """Two streams of UORO on Mimic differ in all that is drawn but the network to mimic."""
     task = rc.Mimic(rc.RNN(2, 3), outputs=2)
     net = rc.Network(rc.RNN(2, 4), 2, rc.SquaredError())
-    loop = Loop(net, {APPLIED: rc.UORO()}, task, 0.01, {}, streams=2)
-    carry, keys = loop.init(jax.random.key(0))
-    after, _ = advance(loop, carry, keys, jnp.array(0, "int32"), jnp.array(128, "int32"), 128)
+    whole = experiment(net, rc.UORO(), task, streams=2)
+    carry, keys = whole.init(jax.random.key(0))
+    after, _ = advance(whole, carry, keys, jnp.array(0, "int32"), jnp.array(128, "int32"), 128)
     for run in (carry, after):
-        A, target = run.learners[APPLIED].A[0], run.task.readout.W
+        A, target = run.learning.learners[APPLIED].A[0], run.task.readout.W
         assert distance(A[0], A[1]) > 0.1
         assert distance(target[0], target[1]) == 0
-    assert distance(*after.state[0]) > 0.01
+    assert distance(*after.learning.a[0]) > 0.01
 
 
 def test_delayed_gradients_stand_at_their_own_step():
@@ -191,7 +193,7 @@ def test_delayed_gradients_stand_at_their_own_step():
     a step, they do not.
     """
     T, steps = 5, 200
-    record = {"gradients": rc.record.gradients, "emitted": rc.record.emitted, "x": lambda moment: moment.input}
+    record = {"gradients": rc.record.gradients, "emitted": rc.record.emitted, "x": lambda outcome: outcome.input}
     probes = {"short": rc.FutureBPTT(T=1), "now": rc.RFLO()}
     result = train(rc.FutureBPTT(T=T), probes=probes, record=record, steps=steps, seeds=1, optimizer=0.0)
     x = result.records["x"]
@@ -225,7 +227,7 @@ def test_steps_without_a_gradient_are_nan():
 def test_add_labels_follow_the_coins():
     for stretch in (1, 3, 150):  # 150: longer than a block
         result = train(
-            task=rc.Add(2, 5, stretch=stretch), steps=300, seeds=1, record={"xy": lambda m: (m.input, m.label)}
+            task=rc.Add(2, 5, stretch=stretch), steps=300, seeds=1, record={"xy": lambda o: (o.input, o.label)}
         )
         x, y = (np.asarray(rows[0]) for rows in result.records["xy"])
         np.testing.assert_array_equal(x.sum(1), 1)
@@ -238,7 +240,7 @@ def test_add_labels_follow_the_coins():
 
 def test_sampled_labels_are_draws_from_the_exact_ones():
     exact, sampled = (
-        train(task=rc.Add(1, 2, sampled=flag), steps=4000, seeds=1, record={"y": lambda m: m.label}).records["y"][0]
+        train(task=rc.Add(1, 2, sampled=flag), steps=4000, seeds=1, record={"y": lambda o: o.label}).records["y"][0]
         for flag in (False, True)
     )
     assert set(np.unique(sampled)) == {0.0, 1.0}
@@ -249,16 +251,16 @@ def test_sampled_labels_are_draws_from_the_exact_ones():
 
 def test_a_sampled_label_lasts_as_long_as_its_coin():
     task = rc.Add(1, 2, stretch=3, sampled=True)
-    labels = train(task=task, steps=600, seeds=1, record={"y": lambda m: m.label}).records["y"][0]
+    labels = train(task=task, steps=600, seeds=1, record={"y": lambda o: o.label}).records["y"][0]
     assert np.array_equal(labels[::3], labels[2::3])
 
 
 def test_another_lag_stretch_rate_or_time_constant_compiles_nothing():
     traced = []
 
-    def counting(moment):
+    def counting(outcome):
         traced.append(1)
-        return moment.loss
+        return outcome.loss
 
     def losses(task, alpha, rate):
         settings = {"net": network(alpha=alpha), "optimizer": rate, "record": {"loss": counting}}
@@ -298,7 +300,7 @@ def arrays(rows=80, **kwargs):
 
 def test_arrays_are_served_row_by_row_and_start_over_on_request():
     task = arrays(50, repeat=True)
-    result = train(task=task, steps=170, seeds=1, record={"xy": lambda m: (m.input, m.label)})
+    result = train(task=task, steps=170, seeds=1, record={"xy": lambda o: (o.input, o.label)})
     x, y = result.records["xy"]
     index = np.arange(170) % 50
     np.testing.assert_array_equal(x[0], np.asarray(task.inputs)[index])
@@ -327,7 +329,7 @@ def test_window_means_do_not_depend_on_how_losses_arrive():
     rng = np.random.default_rng(0)
     losses = rng.normal(size=(3, 1000)).astype(np.float32)
     losses[1, 700] = np.inf
-    whole, cut = Losses((0, 1, 2), 64), Losses((0, 1, 2), 64)
+    whole, cut = LossWindows((0, 1, 2), 64), LossWindows((0, 1, 2), 64)
     whole.append(losses)
     edges = np.sort(rng.choice(np.arange(1, 1000), 40, replace=False))
     for part in np.split(losses, edges, axis=1):
@@ -464,7 +466,7 @@ def test_bad_input_is_one_clear_error(call, message):
     assert len(str(error.value)) < 400
 
 
-@pytest.mark.parametrize("name", [name for name, learner in rc.LEARNERS.items() if learner.unitwise])
+@pytest.mark.parametrize("name", [name for name, learner in rc.LEARNERS.items() if learner.about.unitwise])
 def test_a_learner_the_cell_cannot_serve(name):
     cell = rc.GeneralCell(eqx.nn.GRUCell(2, 4, key=jax.random.key(0)), 2, jnp.zeros(4))
     with pytest.raises(TypeError, match="GRUCell is a general one: use"):
@@ -557,63 +559,88 @@ def test_a_checkpoint_keeps_another_kind_of_key(tmp_path):
 
 
 def test_chunks_do_not_change_a_bit_of_a_result():
-    whole, cut = (train(rc.UORO(), steps=300, window=50, chunk=chunk) for chunk in (300, 7))
+    run = lambda chunk: train(rc.UORO(), steps=300, window=50, engine=rc.ScanEngine(chunk=chunk))
+    whole, cut = map(run, (300, 7))
     assert np.array_equal(whole.loss, cut.loss)
     assert all(map(np.array_equal, jax.tree.leaves(whole.weights), jax.tree.leaves(cut.weights)))
 
 
 @pytest.mark.parametrize("learner", [rc.RFLO(), rc.KFRTRL(), rc.RTRL()])
-def test_seeds_do_the_same_together_and_one_by_one(learner, monkeypatch):
-    losses = []
-    for least, most in ((1, 10**9), (10**9, 0)):
-        monkeypatch.setattr(fleet, "TOGETHER_SEEDS", least)
-        monkeypatch.setattr(fleet, "TOGETHER_BYTES", most)
-        monkeypatch.setattr(fleet, "TOGETHER_MOST_BYTES", most)
-        run = rc.train(rc.Network(rc.RNN(2, 4), 2), learner, rc.Add(), steps=70, seeds=5, window=1, progress=False)
-        losses.append(run.loss)
-    np.testing.assert_allclose(*losses, rtol=1e-9)
+def test_seeds_do_the_same_together_and_one_by_one(learner):
+    run = lambda group: train(learner, task=rc.Add(), steps=70, seeds=5, window=1, engine=rc.ScanEngine(group=group))
+    np.testing.assert_allclose(run(5).loss, run(1).loss, rtol=1e-9)
+
+
+def sizes(learner, count, carried=None, n=4):
+    """How many members go together, in the engine's plan and as if each carried so many bytes."""
+    whole = experiment(rc.Network(rc.RNN(2, n), 2), learner, rc.Add(1, 2)).traced
+    key = jax.random.key(0)
+    program, _ = plan.traced(plan._one_step, whole, key)
+    if carried is None:
+        return plan.plan(whole, key, count, "cpu", 10).size
+    return plan.group_size(whole, program, carried, count)
 
 
 def test_seeds_of_a_core_are_split_into_equal_groups(monkeypatch):
     """Seven that fit six at a time are four and three, filled up by one, not six and one, filled up by five."""
-    monkeypatch.setattr(fleet, "cores", lambda: 1)
-    monkeypatch.setattr(fleet, "GROUP_BYTES", 0)
-    assert fleet.TOGETHER_SEEDS == 6
-    loop = Loop(network(), {APPLIED: rc.RFLO()}, rc.Add(1, 2), 0.01, {})
-    with fleet.Fleet(loop, jax.random.key(0), tuple(range(7)), 10) as crowd:
+    monkeypatch.setattr(plan, "cores", lambda: 1)
+    monkeypatch.setattr(tuning, "GROUP_BYTES", 0)
+    assert tuning.VMAPPED_MEMBERS == 6
+    whole = experiment(network(), rc.RFLO(), rc.Add(1, 2))
+    losses = lambda run: np.concatenate([piece.loss for piece in run.advance(5)], axis=1)
+    with rc.ScanEngine(chunk=10).prepare(whole, Members.of_seeds(jax.random.key(0), range(7))) as crowd:
         assert crowd._rows == [[0, 1, 2, 3], [4, 5, 6, 6]]
-        together = crowd.advance(0, 5)[0]
-    with fleet.Fleet(loop, jax.random.key(0), (6,), 10) as alone:
-        np.testing.assert_allclose(together[6:], alone.advance(0, 5)[0], rtol=1e-12)
+        together = losses(crowd)
+    assert together.shape == (7, 5)
+    with rc.ScanEngine(chunk=10).prepare(whole, Members.of_seeds(jax.random.key(0), (6,))) as alone:
+        np.testing.assert_allclose(together[6:], losses(alone), rtol=1e-12)
+
+
+def test_seeds_that_carry_little_are_vmapped_and_others_go_one_by_one(monkeypatch):
+    monkeypatch.setattr(plan, "cores", lambda: 2)
+    assert sizes(rc.RFLO(), 12) == 6
+    assert sizes(rc.RFLO(), 10) == 1  # too few for a core
+    assert sizes(rc.RFLO(), 12, carried=tuning.VMAPPED_BYTES + 1) == 1
+    assert sizes(rc.UORO(), 12) == 1  # by its name
+    assert sizes(rc.RKFRTRL(), 12, carried=tuning.VMAPPED_BYTES + 1, n=40) == 6  # by its name too, with large products
+    assert sizes(rc.RKFRTRL(), 12, carried=tuning.VMAPPED_MOST_BYTES + 1, n=40) == 1
 
 
 def test_a_call_has_room_for_a_stride_of_an_accelerator_if_that_is_not_too_much():
-    assert fleet._most_steps(recorded=80, stride=32) == fleet.OUTPUT_BYTES // 80
-    assert fleet._most_steps(recorded=fleet.OUTPUT_BYTES // 10, stride=32) == 32
-    assert fleet._most_steps(recorded=fleet.OUTPUT_BYTES // 10, stride=1) == 10
-    assert fleet._most_steps(recorded=fleet.OUTPUT_BYTES, stride=32) == 4
-    assert fleet._most_steps(recorded=10 * fleet.STRIDE_BYTES, stride=32) == 1
+    assert plan.most_steps(recorded=80, stride=32) == tuning.OUTPUT_BYTES // 80
+    assert plan.most_steps(recorded=tuning.OUTPUT_BYTES // 10, stride=32) == 32
+    assert plan.most_steps(recorded=tuning.OUTPUT_BYTES // 10, stride=1) == 10
+    assert plan.most_steps(recorded=tuning.OUTPUT_BYTES, stride=32) == 4
+    assert plan.most_steps(recorded=10 * tuning.STRIDE_BYTES, stride=32) == 1
 
 
-def test_more_steps_than_a_call_has_room_for_are_refused():
-    loop = Loop(network(), {APPLIED: rc.RFLO()}, rc.Add(1, 2), 0.01, {})
-    with fleet.Fleet(loop, jax.random.key(0), (0,), 10) as one, pytest.raises(ValueError, match="more than the 10"):
-        one.advance(5, 16)
+@pytest.mark.parametrize("strides", [False, True])
+@pytest.mark.parametrize("chunk", [7, 64])
+def test_no_piece_is_longer_than_a_call_has_room_for(chunk, strides):
+    whole = experiment(network(), rc.RFLO(), rc.Add(1, 2))
+    members = Members.of_seeds(jax.random.key(0), (0, 1))
+    with rc.ScanEngine(chunk=chunk, strides=strides).prepare(whole, members) as run:
+        pieces = [piece for stop in (10, 200) for piece in run.advance(stop)]
+    assert pieces[0].start == 0
+    assert all(before.stop == after.start for before, after in itertools.pairwise(pieces))
+    assert {10, 200} <= {piece.stop for piece in pieces}
+    assert max(piece.stop - piece.start for piece in pieces) <= chunk
+    assert all(piece.loss.shape == (2, piece.stop - piece.start) for piece in pieces)
 
 
 def test_small_work_goes_to_the_cores_and_large_work_to_the_accelerator(monkeypatch):
-    monkeypatch.setattr(fleet, "cores", lambda: 4)
-    assert fleet._cores_are_faster(carried=10_000, seeds=20, learners=1)
-    assert not fleet._cores_are_faster(carried=10_000, seeds=1024, learners=1)
-    assert not fleet._cores_are_faster(carried=10_000_000, seeds=1, learners=1)
+    monkeypatch.setattr(plan, "cores", lambda: 4)
+    assert plan.cores_are_faster(carried=10_000, count=20, learners=1)
+    assert not plan.cores_are_faster(carried=10_000, count=1024, learners=1)
+    assert not plan.cores_are_faster(carried=10_000_000, count=1, learners=1)
     # an accelerator starts kernels for each learner
-    assert fleet._cores_are_faster(carried=500_000, seeds=2, learners=11)
+    assert plan.cores_are_faster(carried=500_000, count=2, learners=11)
 
 
 def test_a_default_device_stays():
     device = jax.devices()[0]
     with jax.default_device(device):
-        assert fleet._device(carried=1, seeds=1, learners=1) is device
+        assert plan.choose_device(experiment(network(), rc.RFLO(), rc.Add(1, 2)), jax.random.key(0), 1) is device
 
 
 def test_runs_in_two_threads_do_not_wait_for_each_other():

@@ -8,10 +8,9 @@ import numpy as np
 import pytest
 
 import recurra as rc
-from driving import distance, drive, problem
-from recurra import noise
-from recurra.algebra import balance, combine
+from driving import distance, drive, one_step, problem
 from recurra.learners.uoro import RankOne
+from recurra.linalg import balance, combine, dense, noise
 from reference import CELLS
 
 EXACT = 1e-10
@@ -47,7 +46,7 @@ def estimates(learner, count, network, weights, xs, ys, budget=2**14):
     def final(signs):
         nu, state, a = as_noise(learner, cell, signs), first, cell.init_state()
         for t in range(steps):
-            tick = network.step(weights, a, xs[t], ys[t], jnp.array(t, "int32")).tick
+            _, tick = one_step(network, weights, a, xs[t], ys[t], jnp.array(t, "int32"))
             state = learner.advance(tick, state, jax.tree.map(lambda rows, t=t: rows[t], nu))
             a = tick.state
         M = learner.influence(cell, weights.cell, state)
@@ -138,7 +137,7 @@ def test_other_noise_is_unbiased_within_its_sampling_error(learner, nu):
     def final(key):
         rows, state, a = learner.noise(cell, key, 3), first, cell.init_state()
         for t in range(3):
-            tick = network.step(weights, a, xs[t], ys[t], jnp.array(t, "int32")).tick
+            _, tick = one_step(network, weights, a, xs[t], ys[t], jnp.array(t, "int32"))
             state = learner.advance(tick, state, jax.tree.map(lambda row, t=t: row[t], rows))
             a = tick.state
         leaves = jax.tree.leaves(learner.influence(cell, weights.cell, state))
@@ -163,7 +162,7 @@ class BiasedUORO(rc.UORO):
     def advance(self, tick, state, noise):
         JA, nu_Mbar = tick.push(state.A), tick.deposit(noise)
         rho0, rho1 = balance(state.B, JA), balance(nu_Mbar, noise)
-        return RankOne(combine(rho0, JA, rho1, noise), combine(rho0, state.B, 1 / rho1, nu_Mbar))
+        return RankOne(combine(rho0, JA, rho1, noise), combine(rho0, state.B, 1 / rho1, dense(nu_Mbar)))
 
 
 class SignlessKFRTRL(rc.KFRTRL):

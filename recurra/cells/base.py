@@ -1,30 +1,34 @@
 """What a network is: a transition a(t-1), x(t) -> a(t) and products with its two derivatives.
 
-A state is a tuple of vectors; the readout sees the first. A cell's `forward` also returns a *trace*: what must be kept
-of a step to linearize it later. Given the weights and a trace, the derivatives are met only through products:
+A state is a tuple of vectors, the state variables. A cell's `forward` also returns a *trace*: what must be kept of a
+step to linearize it later. Given the weights and a trace, the derivatives are used only through products:
 
     push      J v       a tangent of a(t-1) to one of a(t)
     pull      c J       credit of a(t) to credit of a(t-1)
     deposit   c Mbar    credit of a(t) to a gradient for the weights applied at t
 
-Learners that ask for more than these need a `UnitwiseCell`.
+Learners that ask for more than these need a `UnitwiseCell`. RTRL keeps all of M, in the layout that the cell chooses.
 """
 
 import abc
-from typing import Any
+from typing import Any, ClassVar
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, PRNGKeyArray, PyTree
 
+from recurra.linalg import zeros_like
+
 State = tuple[Float[Array, " _"], ...]
-#: a vector for each state variable, or a matrix whose columns are pushed together
+#: a vector for each state variable; or a matrix for each, whose columns are pushed together
 Tangent = tuple[Float[Array, "_ ..."], ...]
 Credit = tuple[Float[Array, " _"] | None, ...]
-#: M, as matrices whose rows are all state variables and whose columns are weights
-Influence = tuple[Float[Array, "S _"], ...]
+#: M: tangents with a column for each weight. The cell decides into how many pieces M is cut
+Influence = tuple[Tangent, ...]
 Weights = PyTree[Array]
+#: a tree like the weights, of matrices or of outer products not multiplied out yet
+LazyWeights = PyTree
 
 
 class Cell(eqx.Module):
@@ -33,24 +37,48 @@ class Cell(eqx.Module):
     n_in: eqx.AbstractVar[int]
     dtype: eqx.AbstractVar[jnp.dtype]
 
+    #: the state variables that the readout sees, by number
+    shown: ClassVar[tuple[int, ...]] = (0,)
+
+    @property
+    def name(self) -> str:
+        """What error messages call it."""
+        return type(self).__name__
+
     @property
     @abc.abstractmethod
     def widths(self) -> tuple[int, ...]:
-        """The length of each state variable; the readout sees the first."""
+        """The length of each state variable."""
+
+    def show(self, a: State) -> Float[Array, " shown"]:
+        """What the readout sees of a state."""
+        parts = [a[p] for p in self.shown]
+        return parts[0] if len(parts) == 1 else jnp.concatenate(parts)
+
+    @property
+    def shown_width(self) -> int:
+        """How many numbers the readout sees."""
+        return sum(self.widths[p] for p in self.shown)
+
+    def credit_shown(self, c: Float[Array, " shown"]) -> Credit:
+        """Credit of what the readout sees, as credit of the state: None for variables it does not see."""
+        edges = [sum(self.widths[p] for p in self.shown[: i + 1]) for i in range(len(self.shown) - 1)]
+        parts = dict(zip(self.shown, jnp.split(c, edges) if edges else [c], strict=True))
+        return tuple(parts.get(p) for p in range(len(self.widths)))
 
     def split(self, array: Float[Array, "..."], axis: int = 0) -> Tangent:
         """An array whose axis runs over all state variables, cut into one array for each."""
         edges = [sum(self.widths[: p + 1]) for p in range(len(self.widths) - 1)]
         return tuple(jnp.split(array, edges, axis=axis))
 
-    def dense(self, c: Credit) -> State:
-        """Credit with zeros where nothing is handed to a state variable."""
+    def dense_credit(self, c: Credit) -> State:
+        """Credit with zeros in the place of None."""
         return tuple(jnp.zeros(width, self.dtype) if u is None else u for u, width in zip(c, self.widths, strict=True))
 
     def no_traces(self, weights: Weights, length: int) -> PyTree[Array]:
-        """Room for the traces of so many steps, leading axis time."""
+        """Zeros in the shapes of the traces of so many steps, leading axis time."""
         _, trace = jax.eval_shape(self.forward, weights, self.init_state(), jnp.zeros(self.n_in, self.dtype))
-        return jax.tree.map(lambda leaf: jnp.zeros((length, *leaf.shape), leaf.dtype), trace)
+        return zeros_like(jax.tree.map(lambda leaf: jax.ShapeDtypeStruct((length, *leaf.shape), leaf.dtype), trace))
 
     @abc.abstractmethod
     def init_weights(self, key: PRNGKeyArray) -> Weights: ...
@@ -62,10 +90,6 @@ class Cell(eqx.Module):
     def forward(self, weights: Weights, a: State, x: Float[Array, " n_in"]) -> tuple[State, Any]:
         """One step: the next state, and its trace."""
 
-    def passing(self, trace: Any) -> Any:
-        """The part of a trace, or of many, that may differ from step to step, with None for the rest."""
-        return trace
-
     @abc.abstractmethod
     def push(self, weights: Weights, trace: Any, v: Tangent) -> Tangent:
         """J v."""
@@ -75,25 +99,17 @@ class Cell(eqx.Module):
         """c J."""
 
     @abc.abstractmethod
-    def deposit(self, weights: Weights, trace: Any, c: Credit) -> Weights:
+    def deposit(self, weights: Weights, trace: Any, c: Credit) -> LazyWeights:
         """c Mbar."""
 
     @abc.abstractmethod
-    def deposit_norm(self, weights: Weights, trace: Any, c: Credit) -> Float[Array, ""]:
-        """‖c Mbar‖."""
+    def no_influence(self, weights: Weights) -> Influence:
+        """M = 0."""
 
     @abc.abstractmethod
-    def deposit_all(self, weights: Weights, traces: Any, c: PyTree[Array]) -> Weights:
-        """Σ c Mbar over steps, the leading axis of traces and credit."""
+    def add_immediate(self, weights: Weights, trace: Any, M: Influence) -> Influence:
+        """M + Mbar."""
 
     @abc.abstractmethod
-    def init_influence(self, weights: Weights) -> Influence:
-        """M = 0, in the layout that `advance_influence` keeps."""
-
-    @abc.abstractmethod
-    def advance_influence(self, weights: Weights, trace: Any, M: Influence) -> Influence:
-        """J M + Mbar."""
-
-    @abc.abstractmethod
-    def unravel(self, weights: Weights, row: tuple[Float[Array, " _"], ...]) -> Weights:
-        """A row of each matrix of M, together a gradient for the weights."""
+    def contract(self, weights: Weights, c: Credit, M: Influence) -> Weights:
+        """c M."""

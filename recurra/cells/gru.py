@@ -25,7 +25,6 @@ class GRU(UnitwiseCell):
 
     states: ClassVar[int] = 1
     listens: ClassVar = ((True, True, True), (True, True, True), (True, False, True), (False, True, True))
-    plain_leak: ClassVar[bool] = False
     first_bias: ClassVar = (0.0, 0.0, 0.0, 0.0)
 
     def __check_init__(self) -> None:

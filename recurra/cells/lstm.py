@@ -22,7 +22,6 @@ class LSTM(UnitwiseCell):
 
     states: ClassVar[int] = 2
     listens: ClassVar = ((True, True, True),) * 4
-    plain_leak: ClassVar[bool] = False
     first_bias: ClassVar = (0.0, 1.0, 0.0, 0.0)
 
     def __check_init__(self) -> None:

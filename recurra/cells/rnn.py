@@ -28,7 +28,6 @@ class RNN(UnitwiseCell):
 
     states: ClassVar[int] = 1
     listens: ClassVar = ((True, True, True),)
-    plain_leak: ClassVar[bool] = True
     first_bias: ClassVar = (0.0,)
 
     def __check_init__(self) -> None:

@@ -19,16 +19,16 @@ from typing import Any, ClassVar, NamedTuple
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float, PRNGKeyArray, PyTree
+from jaxtyping import Array, Float, PRNGKeyArray
 
-from recurra.algebra import add, add_or_zero, inner, matvec, mul, outer, outers, over_gates, total, vecmat
 from recurra.cells.base import Cell, Credit, Influence, State, Tangent
-from recurra.cells.derivatives import Blocks, elementwise_derivatives, seen_by
 from recurra.cells.initial import MatrixInit
+from recurra.cells.structure import Blocks, check_unit, local_derivatives, variables_read
+from recurra.linalg import Outer, add, add_or_zero, matvec, mul, total, vecmat
 
 
 class Sources(NamedTuple):
-    """Something for each source a unit listens to: index j, in blocks. None where a gate does not listen."""
+    """An entry for each source of a gate: recurrent units, inputs and bias. None where it does not listen to one."""
 
     rec: Any
     inp: Any
@@ -39,16 +39,29 @@ Gates = tuple[Sources, ...]
 
 
 class Trace(NamedTuple):
-    """The local derivatives of one step and what the units heard: independent of the weights, of size O(n)."""
+    """The local derivatives of one step, and ahat, what the gates received. It has size O(n) and holds no weights."""
 
     H: Blocks
     D: Blocks
     ahat: Sources
 
 
-def listened(gate: Sources, ahat: Sources, f: Callable[[Array], Array | None]) -> Sources:
+def listened(gate: Sources, ahat: Sources, f: Callable[[Array], Any]) -> Sources:
     """f(ahat.source) for the sources this gate listens to."""
     return Sources(*(None if w is None else f(u) for w, u in zip(gate, ahat, strict=True)))
+
+
+def side_by_side(blocks: Sources) -> Float[Array, "*rows m"]:
+    """What a gate has for each source, as one array whose last axis runs over all of them."""
+    return jnp.concatenate([block for block in blocks if block is not None], axis=-1)
+
+
+def apart(gate: Sources, rows: Float[Array, "*rows m"]) -> Sources:
+    """The inverse of `side_by_side`: blocks like those of the gate's weights."""
+    widths = [block.shape[1] for block in gate if block is not None]
+    edges = [sum(widths[: i + 1]) for i in range(len(widths) - 1)]
+    blocks = iter(jnp.split(rows, edges, axis=-1))
+    return Sources(*(None if block is None else next(blocks) for block in gate))
 
 
 class UnitwiseCell(Cell):
@@ -63,14 +76,26 @@ class UnitwiseCell(Cell):
     states: ClassVar[int]
     #: for each gate, which sources it listens to, as (rec, inp, bias)
     listens: ClassVar[tuple[tuple[bool, bool, bool], ...]]
-    #: whether H is the same number for all units at all times, and kept as one
-    plain_leak: ClassVar[bool]
     #: for each gate, the bias it starts with
     first_bias: ClassVar[tuple[float, ...]]
+
+    def __check_init__(self) -> None:
+        if len(self.first_bias) != len(self.listens):
+            raise TypeError(
+                f"`first_bias` of {self.name} must have one number for each of its {len(self.listens)} gates, and has "
+                f"{len(self.first_bias)}."
+            )
+        if isinstance(self.n, int) and self.n > 0:  # else the cell's own checks say what is wrong
+            check_unit(self.name, self.unit, *self._blank())
 
     @abc.abstractmethod
     def unit(self, a: State, z: State) -> State:
         """The next state variables from the present ones and the pre-activations, elementwise."""
+
+    def _blank(self) -> tuple[State, State]:
+        """A state and pre-activations of zero."""
+        zero = jnp.zeros(self.n, self.dtype)
+        return (zero,) * self.states, (zero,) * len(self.listens)
 
     @property
     def widths(self) -> tuple[int, ...]:
@@ -78,9 +103,8 @@ class UnitwiseCell(Cell):
 
     @property
     def read(self) -> set[int]:
-        """The state variables that `unit` reads; others matter only through the gates."""
-        a, z = (tuple(jnp.zeros(1, self.dtype) for _ in range(k)) for k in (self.states, len(self.listens)))
-        return set().union(*seen_by(lambda a: self.unit(a, z), a))
+        """The state variables that `unit` reads directly; others matter only through the gates."""
+        return variables_read(self.unit, *self._blank())
 
     def init_weights(self, key: PRNGKeyArray) -> Gates:
         """w_rec as chosen, w_in ~ N(0, 1/√n_in), biases as the cell says, each gate on its own."""
@@ -99,31 +123,20 @@ class UnitwiseCell(Cell):
 
     def forward(self, weights: Gates, a: State, x: Float[Array, " n_in"]) -> tuple[State, Trace]:
         ahat = Sources(a[0], x, jnp.ones(1, self.dtype))
-        with over_gates(len(weights)):
-            z = tuple(
-                total(*(None if w is None or u is None else matvec(w, u) for w, u in zip(gate, ahat, strict=True)))
-                for gate in weights
-            )
-        new, D = elementwise_derivatives(lambda z: self.unit(a, z), z)
-        # A plain leak is one number, and the same everywhere.
-        place_a, place_z = jax.tree.map(lambda v: jnp.zeros(1, v.dtype), (a, z)) if self.plain_leak else (a, z)
-        _, H = elementwise_derivatives(lambda a: self.unit(a, place_z), place_a)
+        heard = lambda gate: (None if w is None else matvec(w, u) for w, u in zip(gate, ahat, strict=True))
+        z = tuple(total(*heard(gate)) for gate in weights)
+        new, H, D = local_derivatives(self.unit, a, z)
         return new, Trace(H, D, ahat)
 
-    def passing(self, trace: Trace) -> Trace:
-        if type(self).forward is not UnitwiseCell.forward:  # it may do anything
-            return trace
-        H = jax.tree.map(lambda _: None, trace.H) if self.plain_leak else trace.H
-        return trace._replace(H=H, ahat=trace.ahat._replace(bias=None))
-
     def push(self, weights: Gates, trace: Trace, v: Tangent) -> Tangent:
-        if v[0].ndim == 2:  # fewer products of matrices than gates
-            columns = [add(*self._through_gates(weights, D)) for D in trace.D]
-            through_z = [None if J is None else matvec(J, v[0]) for J in columns]
+        if v[0].ndim == 2:  # one product of matrices for all gates and the leak
+            through = [None if J is None else matvec(J, v[0]) for J in self._seen(weights, trace)]
+            leaks = (map(mul, H[1:], v[1:]) for H in trace.H)
         else:
             zdot = [None if gate.rec is None else matvec(gate.rec, v[0]) for gate in weights]
-            through_z = [add(*map(mul, D, zdot)) for D in trace.D]
-        return tuple(add_or_zero(u, *map(mul, H, v), z) for u, H, z in zip(v, trace.H, through_z, strict=True))
+            through = [add(*map(mul, D, zdot)) for D in trace.D]
+            leaks = (map(mul, H, v) for H in trace.H)
+        return tuple(add_or_zero(u, *leak, z) for u, leak, z in zip(v, leaks, through, strict=True))
 
     def pull(self, weights: Gates, trace: Trace, c: Credit) -> State:
         through_z = [
@@ -134,24 +147,10 @@ class UnitwiseCell(Cell):
         each = zip(self.init_state(), leaks, (through_z, *[()] * (self.states - 1)), strict=True)
         return tuple(add_or_zero(a, *leak, *through) for a, leak, through in each)
 
-    def deposit(self, weights: Gates, trace: Trace, c: Credit) -> Gates:
+    def deposit(self, weights: Gates, trace: Trace, c: Credit) -> tuple[Sources, ...]:
         return tuple(
-            listened(gate, trace.ahat, lambda u, credit=credit: outer(credit, u))
+            listened(gate, trace.ahat, lambda u, credit=credit: Outer(credit, u))
             for gate, credit in zip(weights, self.gate_credit(trace, c), strict=True)
-        )
-
-    def deposit_norm(self, weights: Gates, trace: Trace, c: Credit) -> Float[Array, ""]:
-        # ‖u vᵀ‖ = ‖u‖ ‖v‖, for each gate.
-        heard = (listened(gate, trace.ahat, lambda u: u) for gate in weights)
-        credits = self.gate_credit(trace, c)
-        return jnp.sqrt(total(*(inner(u, u) * inner(v, v) for u, v in zip(credits, heard, strict=True))))
-
-    def deposit_all(self, weights: Gates, traces: Trace, c: PyTree[Array]) -> Gates:
-        # One matrix product over time, instead of an outer product for every step.
-        credits = jax.vmap(self.gate_credit)(traces, c)
-        return tuple(
-            listened(gate, traces.ahat, lambda u, credit=credit: outers(credit, u))
-            for gate, credit in zip(weights, credits, strict=True)
         )
 
     def gate_credit(self, trace: Trace, c: Credit) -> State:
@@ -159,85 +158,50 @@ class UnitwiseCell(Cell):
         nothing = jnp.zeros(self.n, self.dtype)
         return tuple(add_or_zero(nothing, *map(mul, c, column)) for column in zip(*trace.D, strict=True))
 
-    # RTRL's tensor, a matrix for all gates that hear the same: rows (p, k); columns (i, (g, source, j)), their sources
-    # side by side. In one matrix for all gates each product would have to be moved to its columns.
+    # M[g][p] has a row for each unit k, and a column for each weight of gate g: (i, j), with j over its sources.
 
-    def init_influence(self, weights: Gates) -> Influence:
-        fan_in = lambda gates: sum(block.shape[1] for block in jax.tree.leaves([weights[g] for g in gates]))
-        matrix = lambda gates: jnp.zeros((self.states * self.n, self.n * fan_in(gates)), self.dtype)
-        return tuple(map(matrix, _alike(weights)))
+    def no_influence(self, weights: Gates) -> Influence:
+        columns = (self.n * side_by_side(gate).shape[1] for gate in weights)
+        return tuple((jnp.zeros((self.n, count), self.dtype),) * self.states for count in columns)
 
-    def advance_influence(self, weights: Gates, trace: Trace, M: Influence) -> Influence:
-        # A large matrix product, then Mbar on the diagonal k = i alone: a dense Mbar costs more than the product.
-        J, unit = self.jacobian(weights, trace), jnp.arange(self.n)
-        deposits = [self.deposit(weights, trace, c) for c in self._each_variable()]
+    def add_immediate(self, weights: Gates, trace: Trace, M: Influence) -> Influence:
+        unit = jnp.arange(self.n)  # Mbar is zero except where k = i
 
-        def advanced(M: Float[Array, "S _"], gates: list[int]) -> Float[Array, "S _"]:
-            eligibility = jnp.stack([_side_by_side([each[g] for g in gates]) for each in deposits])
-            JM = matvec(J, M).reshape(self.states, self.n, self.n, -1)
-            return JM.at[:, unit, unit].add(eligibility).reshape(M.shape)
+        def plus(M: Array, d: Array | None, heard: Array) -> Array:
+            return (
+                M
+                if d is None
+                else M.reshape(self.n, self.n, -1).at[unit, unit].add(d[:, None] * heard).reshape(M.shape)
+            )
 
-        return tuple(map(advanced, M, _alike(weights)))
+        heard = [side_by_side(listened(gate, trace.ahat, lambda u: u)) for gate in weights]
+        of_gate = zip(M, zip(*trace.D, strict=True), heard, strict=True)
+        return tuple(tuple(plus(M, d, u) for M, d in zip(Ms, D, strict=True)) for Ms, D, u in of_gate)
 
-    def fold_influence(self, weights: Gates, traces: Trace, columns: Float[Array, "T S n"], M: Influence) -> Influence:
-        """M after T steps from M before them, with one product for M and one for what the steps deposited.
+    def contract(self, weights: Gates, c: Credit, M: Influence) -> Gates:
+        row = lambda M: total(*(None if u is None else vecmat(u, part) for u, part in zip(c, M, strict=True)))
+        return tuple(apart(gate, row(each).reshape(self.n, -1)) for gate, each in zip(weights, M, strict=True))
 
-        `columns` are those of J for the variable that gates see.
-        """
-        back = lambda reach, step: (self.beside_leaks(step[1], reach, matvec(reach, step[0])), reach)
-        steps, here = (columns, traces.H), jnp.eye(self.states * self.n, dtype=self.dtype)
-        whole, reach = jax.lax.scan(back, here, steps, reverse=True)
-        rows = jax.vmap(jax.vmap(self.gate_credit, (None, 0)))  # of all steps, of the state after the last one
-        credits = rows(traces, self.split(reach, axis=2))
-
-        def folded(M: Float[Array, "S _"], gates: list[int]) -> Float[Array, "S _"]:
-            credit = jnp.stack([credits[g] for g in gates], axis=-1).reshape(len(columns), -1)
-            heard = _side_by_side(listened(weights[gates[0]], traces.ahat, lambda u: u))
-            return matvec(whole, M) + matvec(credit.T, heard).reshape(M.shape)
-
-        return tuple(map(folded, M, _alike(weights)))
-
-    def unravel(self, weights: Gates, row: tuple[Float[Array, " _"], ...]) -> Gates:
-        found: dict[int, Sources] = {}
-        for part, gates in zip(row, _alike(weights), strict=True):
-            blocks, treedef = jax.tree.flatten([weights[g] for g in gates])
-            edges = [sum(block.shape[1] for block in blocks[: i + 1]) for i in range(len(blocks) - 1)]
-            cut = jax.tree.unflatten(treedef, jnp.split(part.reshape(self.n, -1), edges, axis=1))
-            found |= zip(gates, cut, strict=True)
-        return tuple(found[g] for g in range(len(weights)))
+    # J as one matrix, for r-OK and the lazy form of RTRL.
 
     def jacobian(self, weights: Gates, trace: Trace) -> Float[Array, "S S"]:
-        """J as one matrix, rows (p, k), columns (q, l)."""
+        """J, rows (p, k), columns (q, l)."""
         one = jnp.eye(self.states * self.n, dtype=self.dtype)
         return self.beside_leaks(trace.H, one, self.seen_columns(weights, trace))
 
     def seen_columns(self, weights: Gates, trace: Trace) -> Float[Array, "S n"]:
-        """The columns of J for the variable that gates see; the others are leaks, and diagonal."""
-        eye = jnp.eye(self.n, dtype=self.dtype)
-        leaks = (mul(H[0], eye) for H in trace.H)
-        through_z = (self._through_gates(weights, D) for D in trace.D)
-        return jnp.concatenate([add_or_zero(eye, leak, *gates) for leak, gates in zip(leaks, through_z, strict=True)])
+        """The columns of J for a[0], the variable that gates receive. All other columns are diagonal blocks from H."""
+        nothing = jnp.zeros((self.n, self.n), self.dtype)
+        return jnp.concatenate([nothing if J is None else J for J in self._seen(weights, trace)])
 
     def beside_leaks(self, H: Blocks, rows: Float[Array, "*k S"], seen: Float[Array, "*k n"]) -> Float[Array, "*k S"]:
-        """Rows times J, where their product with the seen columns is known."""
+        """`rows` times J. `seen` is their product with `seen_columns`; the other columns follow from H."""
         parts = self.split(rows, axis=-1)
         leak = lambda q: (None if each[q] is None else c * each[q] for c, each in zip(parts, H, strict=True))
         return jnp.concatenate([seen, *(add_or_zero(parts[q], *leak(q)) for q in range(1, self.states))], axis=-1)
 
-    def _through_gates(self, weights: Gates, D: Credit) -> list[Float[Array, "n n"] | None]:
-        """d(one state variable) / da[0] through each gate."""
-        return [mul(d, gate.rec) for d, gate in zip(D, weights, strict=True)]
-
-    def _each_variable(self) -> list[Credit]:
-        one = jnp.ones(self.n, self.dtype)
-        return [tuple(one if p == q else None for q in range(self.states)) for p in range(self.states)]
-
-
-def _alike(weights: Gates) -> list[list[int]]:
-    """The numbers of gates that hear the same, together."""
-    hears = [tuple(block is not None for block in gate) for gate in weights]
-    return [[g for g, heard in enumerate(hears) if heard == kind] for kind in dict.fromkeys(hears)]
-
-
-def _side_by_side(blocks: PyTree[Array]) -> Float[Array, "n m"]:
-    return jnp.concatenate(jax.tree.leaves(blocks), axis=1)
+    def _seen(self, weights: Gates, trace: Trace) -> list[Float[Array, "n n"] | None]:
+        """For each state variable its derivative in a[0], through the leak and all gates."""
+        eye = jnp.eye(self.n, dtype=self.dtype)
+        through = lambda D: (mul(d, gate.rec) for d, gate in zip(D, weights, strict=True))
+        return [add(mul(H[0], eye), *through(D)) for H, D in zip(trace.H, trace.D, strict=True)]

@@ -1,20 +1,22 @@
 """Eligibility traces: immediate influence D ahat, filtered in time, one for each state variable and weight."""
 
+from collections.abc import Collection
+
 import jax
 import jax.numpy as jnp
 
-from recurra.algebra import add, add_or_zero, mul, outer
 from recurra.cells.base import Cell, Credit
-from recurra.cells.derivatives import Blocks
-from recurra.cells.unitwise import Gates, Sources, Trace, UnitwiseCell
+from recurra.cells.structure import Blocks
+from recurra.cells.unitwise import Gates, Sources, Trace
 from recurra.learners.base import unitwise
+from recurra.linalg import add, add_or_zero, mul, outer, zeros_like
 
 #: B[p][gate][source], in the shape of the weights for each state variable p; None where a gate never reaches p
 Eligibility = tuple[Gates, ...]
 
 
-def no_eligibility(cell: Cell, weights: Gates) -> Eligibility:
-    """B = 0."""
+def no_eligibility(cell: Cell, weights: Gates, kept: Collection[int] | None = None) -> Eligibility:
+    """B = 0, for all state variables or those in `kept`. An LSTM's h need not be kept: no unit reads it again."""
     cell = unitwise(cell)
 
     def once_everything_has_spread() -> Eligibility:
@@ -24,7 +26,13 @@ def no_eligibility(cell: Cell, weights: Gates) -> Eligibility:
             B = filtered(weights, trace.H, trace, B)
         return B
 
-    return jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), jax.eval_shape(once_everything_has_spread))
+    B = zeros_like(jax.eval_shape(once_everything_has_spread))
+    return B if kept is None else only(B, kept)
+
+
+def only(B: Eligibility, kept: Collection[int]) -> Eligibility:
+    """B of these state variables alone."""
+    return tuple(b if p in kept else _nothing(b) for p, b in enumerate(B))
 
 
 def filtered(weights: Gates, keep: Blocks, trace: Trace, B: Eligibility) -> Eligibility:
@@ -38,11 +46,6 @@ def filtered(weights: Gates, keep: Blocks, trace: Trace, B: Eligibility) -> Elig
 
     gates, sources = range(len(weights)), range(len(trace.ahat))
     return tuple(tuple(Sources(*(block(p, g, j) for j in sources)) for g in gates) for p in range(len(B)))
-
-
-def read_again(cell: UnitwiseCell, B: Eligibility) -> Eligibility:
-    """B without the state variables that no unit reads at the next step, such as an LSTM's h."""
-    return tuple(b if q in cell.read else _nothing(b) for q, b in enumerate(B))
 
 
 def weighed(weights: Gates, c: Credit, B: Eligibility) -> Gates:

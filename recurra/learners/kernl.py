@@ -1,16 +1,17 @@
 """Kernel RNN learning (Roth et al. 2018)."""
 
-from typing import ClassVar, NamedTuple
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, PRNGKeyArray
 
 from recurra import checks
-from recurra.algebra import matvec, outer, total, vecmat
 from recurra.cells.base import Cell, Credit, State, Tangent, Weights
-from recurra.learners.base import PastFacing, Tick, unitwise
+from recurra.cells.tick import Tick
+from recurra.learners.base import About, PastFacing, unitwise
 from recurra.learners.eligibility import Eligibility, filtered, no_eligibility, weighed
+from recurra.linalg import matvec, outer, total, vecmat, zeros_like
 
 
 class Kernel(NamedTuple):
@@ -38,15 +39,7 @@ class KeRNL(PastFacing):
     first_alpha: float | Float[Array, ""] = 0.8
     late_perturbation: bool = False
 
-    name: ClassVar[str] = "KeRNL"
-    facing: ClassVar = "past"
-    tensor: ClassVar[str] = "A_ki B_ij"
-    stochastic: ClassVar[bool] = False
-    numerical: ClassVar[bool] = True
-    memory: ClassVar[str] = "n²"
-    time: ClassVar[str] = "n²"
-    unitwise: ClassVar[bool] = True
-    together: ClassVar[bool | None] = False  # its products with vectors are faster for one
+    about = About("kernl", "KeRNL", "A_ki B_ij", memory="n²", time="n²", numerical=True, unitwise=True)
 
     def __check_init__(self) -> None:
         checks.in_range(self, "learning_rate", least=0.0)
@@ -88,13 +81,16 @@ class KeRNL(PastFacing):
             tuple(a - rate * outer(e, omega) for a, omega in zip(A, Omega, strict=True))
             for A, e in zip(state.A, error, strict=True)
         )
-        # A filter that forgets more than everything or amplifies is no timescale: α is kept inside [0, 1].
+        # α is kept inside [0, 1]. Outside it, the filter would change sign or grow, and α would be no timescale.
         alpha = tuple(
             jnp.clip(state.alpha[q] - rate * total(*map(vecmat, error, column)) * Gamma[q], 0, 1)
             for q, column in enumerate(zip(*state.A, strict=True))
         )
         leak = tuple(tuple(k if p == q else None for q in range(len(keep))) for p, k in enumerate(keep))
         return Kernel(A, alpha, filtered(tick.weights, leak, tick.trace, state.B), noisy, Omega, Gamma)
+
+    def forget(self, cell: Cell, state: Kernel) -> Kernel:
+        return zeros_like(state)._replace(A=state.A, alpha=state.alpha, noisy=cell.init_state())
 
     def contract(self, cell: Cell, weights: Weights, c: Credit, state: Kernel) -> Weights:
         rows = [(u, A) for u, A in zip(c, state.A, strict=True) if u is not None]

@@ -1,19 +1,17 @@
 """Kronecker-factored RTRL (Mujika et al. 2018)."""
 
-from typing import ClassVar, NamedTuple
+from typing import NamedTuple
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, PRNGKeyArray
 
-from recurra import checks
-from recurra.algebra import balance, combine, mul, total
 from recurra.cells.base import Cell, Credit, Weights
+from recurra.cells.tick import Tick
 from recurra.cells.unitwise import Sources
-from recurra.learners.base import Tick, unitwise
+from recurra.learners.base import About, unitwise
 from recurra.learners.kronecker import KroneckerFactored, Vectors, rows
-from recurra.noise import Noise, signs
+from recurra.linalg import balance, combine, mul, total
 
 
 class Kronecker(NamedTuple):
@@ -29,32 +27,17 @@ class KFRTRL(KroneckerFactored):
     Mbar is the Kronecker product of ahat and D to begin with, so two random numbers a step are enough.
     """
 
-    nu: Noise = eqx.field(static=True, default=signs)
-    initial_scale: float | Float[Array, ""] = 1.0
-
-    name: ClassVar[str] = "KF-RTRL"
-    facing: ClassVar = "past"
-    tensor: ClassVar[str] = "A_j B_ki"
-    stochastic: ClassVar[bool] = True
-    numerical: ClassVar[bool] = False
-    memory: ClassVar[str] = "n²"
-    time: ClassVar[str] = "n³"
-    unitwise: ClassVar[bool] = True
-    together: ClassVar[bool | None] = True  # products of small matrices are
-
-    def __check_init__(self) -> None:
-        checks.in_range(self, "initial_scale", least=0.0)
-        checks.function(self, "nu", "recurra.noise.gaussian")
+    about = About("kf-rtrl", "KF-RTRL", "A_j B_ki", memory="n²", time="n³", stochastic=True, unitwise=True)
 
     def init(self, cell: Cell, weights: Weights, key: PRNGKeyArray, n_out: int) -> Kronecker:
         cell = unitwise(cell)
-        n, gates = cell.n, len(cell.listens)
+        n, gates, states = cell.n, len(cell.listens), range(cell.states)
         key_A, key_B = jax.random.split(key)
-        draw = lambda key, *shape: self.initial_scale * jax.random.normal(key, shape, cell.dtype)
-        A = Sources(*map(draw, jax.random.split(key_A, 3), (n, cell.n_in, 1)))
+        sources = zip(jax.random.split(key_A, 3), (n, cell.n_in, 1), strict=True)
         keys = jax.random.split(key_B, (gates, cell.states))
         return Kronecker(
-            A, tuple(tuple(draw(keys[g, p], n, n) / n**0.5 for p in range(cell.states)) for g in range(gates))
+            Sources(*(self.draw(key, cell.dtype, width) for key, width in sources)),
+            tuple(tuple(self.draw(keys[g, p], cell.dtype, n, n) / n**0.5 for p in states) for g in range(gates)),
         )
 
     def noise(self, cell: Cell, key: PRNGKeyArray, steps: int) -> tuple[Float[Array, " steps"], ...]:

@@ -1,17 +1,18 @@
 """Optimal Kronecker-sum approximation (Benzing et al. 2019)."""
 
-from typing import ClassVar, NamedTuple
+from typing import NamedTuple
 
 import jax.numpy as jnp
 from jaxtyping import Array, Float, PRNGKeyArray
 
 from recurra import checks
-from recurra.algebra import decomposable, matvec
 from recurra.cells.base import Cell, Credit, Weights
+from recurra.cells.tick import Tick
 from recurra.cells.unitwise import Gates, Sources
-from recurra.decompositions import orthonormal_rows, svd
-from recurra.learners.base import PastFacing, Tick, unitwise
-from recurra.noise import signs
+from recurra.learners.base import About, PastFacing, unitwise
+from recurra.linalg import decomposable, matvec
+from recurra.linalg.decompositions import orthonormal_rows, svd
+from recurra.linalg.noise import signs
 
 
 class KroneckerSum(NamedTuple):
@@ -30,14 +31,9 @@ class ROK(PastFacing):
 
     r: int = 4
 
-    name: ClassVar[str] = "r-OK"
-    facing: ClassVar = "past"
-    tensor: ClassVar[str] = "Σ_l A_lj B_lki"
-    stochastic: ClassVar[bool] = True
-    numerical: ClassVar[bool] = True
-    memory: ClassVar[str] = "rn²"
-    time: ClassVar[str] = "rn³"
-    unitwise: ClassVar[bool] = True
+    about = About(
+        "r-ok", "r-OK", "Σ_l A_lj B_lki", memory="rn²", time="rn³", stochastic=True, numerical=True, unitwise=True
+    )
 
     def __check_init__(self) -> None:
         checks.whole(self, "r")
@@ -63,7 +59,7 @@ class ROK(PastFacing):
 
     def contract(self, cell: Cell, weights: Weights, c: Credit, state: KroneckerSum) -> Weights:
         cell = unitwise(cell)
-        credit = jnp.concatenate(cell.dense(c))
+        credit = jnp.concatenate(cell.dense_credit(c))
         row = matvec(state.B.reshape(-1, len(credit)), credit).reshape(self.r, -1)
         return _by_block(weights, matvec(row.T, state.A).reshape(len(weights), cell.n, -1))
 
@@ -71,12 +67,12 @@ class ROK(PastFacing):
 def reduced(
     L: Float[Array, "q m"], R: Float[Array, "q p"], sign: Float[Array, " q"]
 ) -> tuple[Float[Array, "r m"], Float[Array, "r p"]]:
-    """Factors of one row less with E[L'ᵀ R'] = Lᵀ R and least variance."""
+    """Factors L' and R' with one row less, such that E[L'ᵀ R'] = Lᵀ R, with the least variance."""
     C_L, Q_L = orthonormal_rows(L)
     C_R, Q_R = orthonormal_rows(R)
     U, sigma, V = svd(matvec(C_L.T, C_R))
-    # Singular vectors are known up to a sign: that with which ahat, the last of L, is along U, so that no choice of
-    # the decomposition enters.
+    # The sign of a singular vector is arbitrary. Where ahat, the last row of L, has a negative component along one, the
+    # random sign is flipped. So the result does not depend on how the decomposition was computed.
     X = _thinned(sigma, jnp.where(matvec(U, C_L[-1]) < 0, -sign, sign))
     return matvec(matvec(X.T, U), Q_L), matvec(matvec(X.T, V), Q_R)
 
@@ -99,7 +95,7 @@ def _thinned(sigma: Float[Array, " q"], sign: Float[Array, " q"]) -> Float[Array
 
 
 def _by_block(weights: Gates, dense: Float[Array, "g n m"]) -> Gates:
-    """The blocks that exist of a gradient over all gates and sources."""
+    """A gradient over all gates and sources, cut into the blocks that the weights have."""
 
     def cut(gate: Sources, rows: Array) -> Sources:
         widths = (rows.shape[0], rows.shape[1] - rows.shape[0] - 1)

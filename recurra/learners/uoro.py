@@ -1,6 +1,6 @@
 """Unbiased online recurrent optimization (Tallec & Ollivier 2017)."""
 
-from typing import ClassVar, NamedTuple
+from typing import NamedTuple
 
 import equinox as eqx
 import jax
@@ -8,10 +8,11 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, PRNGKeyArray
 
 from recurra import checks
-from recurra.algebra import balance, combine, inner, scale
 from recurra.cells.base import Cell, Credit, State, Tangent, Weights
-from recurra.learners.base import PastFacing, Tick
-from recurra.noise import Noise, signs
+from recurra.cells.tick import Tick
+from recurra.learners.base import About, PastFacing
+from recurra.linalg import balance, combine, dense, inner, scale
+from recurra.linalg.noise import Noise, signs
 
 
 class RankOne(NamedTuple):
@@ -31,15 +32,7 @@ class UORO(PastFacing):
     nu: Noise = eqx.field(static=True, default=signs)
     initial_scale: float | Float[Array, ""] = 1.0
 
-    name: ClassVar[str] = "UORO"
-    facing: ClassVar = "past"
-    tensor: ClassVar[str] = "A_k B_ij"
-    stochastic: ClassVar[bool] = True
-    numerical: ClassVar[bool] = False
-    memory: ClassVar[str] = "n²"
-    time: ClassVar[str] = "n²"
-    unitwise: ClassVar[bool] = False
-    together: ClassVar[bool | None] = False  # its norms are sums of whole matrices, faster for one
+    about = About("uoro", "UORO", "A_k B_ij", memory="n²", time="n²", stochastic=True)
 
     def __check_init__(self) -> None:
         checks.in_range(self, "initial_scale", least=0.0)
@@ -57,8 +50,8 @@ class UORO(PastFacing):
         JA = tick.push(state.A)
         nu_Mbar = tick.deposit(nu)
         rho0 = balance(state.B, JA)
-        rho1 = balance(tick.deposit_norm(nu), nu)
-        return RankOne(combine(rho0, JA, rho1, nu), combine(1 / rho0, state.B, 1 / rho1, nu_Mbar))
+        rho1 = balance(nu_Mbar, nu)
+        return RankOne(combine(rho0, JA, rho1, nu), combine(1 / rho0, state.B, 1 / rho1, dense(nu_Mbar)))
 
     def contract(self, cell: Cell, weights: Weights, c: Credit, state: RankOne) -> Weights:
         return scale(inner(c, state.A), state.B)

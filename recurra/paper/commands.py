@@ -47,7 +47,7 @@ def report_command(out: Path) -> Path:
 
 
 def progress() -> Report:
-    """How far the whole and the present run are, and the time left: one line that is rewritten, or now and then one."""
+    """How far the whole and the present run are, and the time left: a line that is rewritten, or lines now and then."""
     started, last, live = time.perf_counter(), 0.0, sys.stderr.isatty()
 
     def report(name: str, whole: float, part: float) -> None:

@@ -11,11 +11,11 @@ import jax
 import numpy as np
 from jax.extend.core import Jaxpr
 
-from recurra.compiling import inside
+from recurra.cells.structure import subprograms
 
 
 def operations(f: Callable[..., Any], *arguments: Any, branch: Callable[[list[float]], float] = max) -> float:
-    """Of f at these arguments, which may be shapes; `branch` chooses among the counts of a conditional's branches."""
+    """The operations of f at these arguments, which may be shapes. `branch` chooses among the counts of branches."""
     return _count(jax.make_jaxpr(f)(*arguments).jaxpr, branch)
 
 
@@ -24,7 +24,7 @@ def _count(jaxpr: Jaxpr, branch: Callable[[list[float]], float]) -> float:
 
 
 def _count_one(equation: Any, branch: Callable[[list[float]], float]) -> float:
-    name, inner = equation.primitive.name, [_count(jaxpr, branch) for jaxpr in inside(equation)]
+    name, inner = equation.primitive.name, [_count(jaxpr, branch) for jaxpr in subprograms(equation)]
     if name == "dot_general":
         (contracted, _), _ = equation.params["dimension_numbers"]
         length = np.prod([equation.invars[0].aval.shape[i] for i in contracted])

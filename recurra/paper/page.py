@@ -20,10 +20,10 @@ import numpy as np
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup, escape
 
-from recurra import plots
-from recurra.files import replacing
+from recurra.paper import plots
 from recurra.paper.figures import FIGURES, Data, Drawn
 from recurra.paper.figures.drawn import Table
+from recurra.training.whole_files import replacing
 
 TEMPLATE = "page.html.jinja"
 #: in the order in which the page shows them: what fails must not be overlooked

@@ -9,14 +9,14 @@ from concurrent.futures import CancelledError, ThreadPoolExecutor, as_completed
 from pathlib import Path
 from typing import Any
 
-from recurra.checkpoint import CheckpointError
-from recurra.machine import cores
+from recurra.engine.hardware import cores
 from recurra.paper.experiments import Arrays, Experiment, experiments
 from recurra.paper.experiments.base import Advance, described
 from recurra.paper.profiles import Profile
 from recurra.paper.setup import CURVES, learner_of, network_of, task_of
 from recurra.paper.store import Store, StoreError
-from recurra.training import LEARNING_RATE
+from recurra.training.checkpoint import CheckpointError
+from recurra.training.train import LEARNING_RATE
 
 #: takes the name of the experiment, how much of the whole is done (0 to 1), and how much of the experiment
 Report = Callable[[str, float, float], None]
@@ -33,7 +33,7 @@ def reproduce(store: Store, profile: Profile, needed: Sequence[str] | None, repo
     """
     wanted = [e for e in experiments(profile) if needed is None or e.name.startswith(tuple(needed))]
     kept = {e.name: arrays for e in wanted if (arrays := store.get(e)) is not None}
-    waiting = sorted((e for e in wanted if e.name not in kept), key=lambda e: e.cost)  # the page fills soonest
+    waiting = sorted((e for e in wanted if e.name not in kept), key=lambda e: e.cost)  # short ones first
     progress, stop = _Progress(waiting, report), threading.Event()
 
     def run(experiment: Experiment) -> None:
@@ -75,7 +75,7 @@ class _Progress:
         self._lock = threading.Lock()
 
     def at(self, experiment: Experiment, part: float) -> None:
-        """One of them is so far."""
+        """An experiment has done this part of its work, from 0 to 1."""
         with self._lock:
             self._done[experiment.name] = part * experiment.cost
             self._report(experiment.name, sum(self._done.values()) / self._total, part)

@@ -11,8 +11,14 @@ N = 32
 ALPHAS = {"1": 1.0, "0.5": 0.5}
 TASKS = ("add", "mimic")
 
-#: every learner of the loss curves: the twelve, and KeRNL as its authors' program had it
-CURVES = (*learners.LEARNERS, "kernl-released")
+#: The paper's learners, in its order. A learner that is new to the library does not enter the paper's figures.
+LEARNERS = (
+    "rtrl", "uoro", "kf-rtrl", "r-kf-rtrl", "r-ok", "kernl", "rflo", "e-bptt", "f-bptt", "dni", "dni-b", "fixed",
+)  # fmt: skip
+#: KeRNL as its authors' program has it: the noise reaches the copy one step late
+RELEASED = "kernl-released"
+#: every learner of the loss curves
+CURVES = (*LEARNERS, RELEASED)
 
 
 def task_of(name: str, alpha: str) -> Task:
@@ -32,8 +38,18 @@ def network_of(task: Task, alpha: str, w_rec: MatrixInit = cells.orthogonal) -> 
 
 def learner_of(name: str, task: str, alpha: str) -> Learner:
     """The learner with the paper's hyperparameters; DNI learns faster on Add at α = 1."""
-    if name == "kernl-released":
+    if name == RELEASED:
         return learners.KeRNL(late_perturbation=True)
     if name in ("dni", "dni-b") and task == "add" and alpha == "1":
         return learners.DNI(0.05) if name == "dni" else learners.DNIb(0.05, 0.01)
     return learners.LEARNERS[name]()
+
+
+def kind_of(name: str) -> type[Learner]:
+    """The class of a learner, by its name in this package."""
+    return learners.LEARNERS["kernl" if name == RELEASED else name]
+
+
+def shown(name: str) -> str:
+    """The name of a learner in tables and legends."""
+    return "KeRNL (released)" if name == RELEASED else kind_of(name).about.name

@@ -16,17 +16,17 @@ from typing import Any
 
 import numpy as np
 
-from recurra.checkpoint import UNREADABLE, save_arrays
-from recurra.files import replacing
-from recurra.machine import machine, versions
 from recurra.paper.experiments.base import Arrays, Experiment
+from recurra.training.checkpoint import UNREADABLE, save_arrays
+from recurra.training.provenance import machine, versions
+from recurra.training.whole_files import replacing
 
 MARK = "recurra.json"
 FORMAT = 1
 
 
 class StoreError(Exception):
-    """The folder cannot serve; the message says why and what to do."""
+    """The folder cannot be used; the message says why and what to do."""
 
 
 class Store:
@@ -103,7 +103,7 @@ class Store:
         return self._runs / f"{experiment.name.replace('/', '_')}-{digest}.npz"
 
     def _claim(self) -> None:
-        """Make the folder ours; one with files of somebody else's is left alone."""
+        """Mark the folder as ours. A folder with other files in it is left alone."""
         mark = self.directory / MARK
         if not mark.exists():
             if self.directory.exists() and not self.directory.is_dir():

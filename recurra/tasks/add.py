@@ -8,7 +8,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, PRNGKeyArray
 
 from recurra import checks
-from recurra.noise import signs
+from recurra.linalg.noise import signs
 from recurra.tasks.base import BLOCK, Task, WholeNumber, held
 
 #: the shortest past that is kept; shorter lags share one compiled program

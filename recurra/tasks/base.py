@@ -9,7 +9,7 @@ from jaxtyping import Array, Float, Int, PRNGKeyArray
 
 from recurra.losses import Loss
 
-#: a number, or one that a compiled program takes as an argument
+#: a whole number, or an array of one that a compiled program takes as an argument
 WholeNumber = int | Int[Array, ""]
 #: Steps for which random numbers are drawn at once: enough to make drawing cheap, few enough to stay in cache.
 BLOCK = 128
@@ -27,7 +27,7 @@ class Task(eqx.Module):
     def n_out(self) -> int: ...
 
     def traced(self) -> "Task":
-        """The task with its whole numbers that no shape depends on as arrays: another value compiles nothing anew."""
+        """The task with whole numbers as arrays, if no shape depends on them: another value compiles nothing anew."""
         return self
 
     def check(self, loss: Loss, steps: int, streams: int, dtype: jnp.dtype) -> None:
@@ -48,11 +48,11 @@ class Task(eqx.Module):
 def held(
     drawn: Float[Array, "steps *shape"], last: Float[Array, "*shape"], number: Int[Array, ""], stretch: WholeNumber
 ) -> Float[Array, "steps *shape"]:
-    """A row drawn for each step of block `number`, of which each `stretch`th is shown and lasts until the next.
+    """The rows that block `number` shows: each lasts `stretch` steps, and is the one drawn for the first of them.
 
-    `last` is what was shown at the end of the block before. `stretch` may be an array, so nothing is reshaped by it.
+    `last` is what was shown at the end of the block before. `stretch` may be an array, so no shape depends on it.
     """
     i = jnp.arange(BLOCK, dtype="int32")
-    shown = i - (number * BLOCK + i) % stretch  # the step of this block that drew it; below 0 in the one before
+    shown = i - (number * BLOCK + i) % stretch  # the step at which it was drawn; negative: in the block before
     first = (shown < 0).reshape(-1, *(1 for _ in last.shape))
     return jnp.where(first, last, drawn[jnp.maximum(shown, 0)])

@@ -9,13 +9,13 @@ import numpy as np
 from jaxtyping import Array, Float, Int, PRNGKeyArray
 
 from recurra import checks
-from recurra.algebra import matvec
 from recurra.cells.base import State
 from recurra.cells.rnn import RNN
 from recurra.cells.unitwise import Gates, UnitwiseCell
+from recurra.linalg import matvec
+from recurra.linalg.noise import signs
 from recurra.losses import Loss, SquaredError
 from recurra.network import Network, Readout
-from recurra.noise import signs
 from recurra.tasks.base import BLOCK, Task, WholeNumber, held
 
 
@@ -59,7 +59,7 @@ class Mimic(Task):
         if self.target.dtype != dtype:
             raise TypeError(f"The target of Mimic is {self.target.dtype} and the network is {dtype}: make them equal.")
         try:
-            loss.check_labels(np.full((1, self.outputs), -1.0))  # a label that occurs
+            loss.check_labels(np.full((1, self.outputs), -1.0))  # a label that may occur
         except ValueError:
             raise ValueError(
                 f"Labels of Mimic are any real numbers, and the loss is {type(loss).__name__}: use "

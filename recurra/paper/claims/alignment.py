@@ -11,9 +11,10 @@ from itertools import combinations
 
 import numpy as np
 
-from recurra.analysis import Estimate, correlations, mean, p_value, paired_difference
+from recurra.paper.analysis import Estimate, correlations, mean, p_value, paired_difference
 from recurra.paper.claims import losses
-from recurra.paper.claims.base import Claim, Data, Part, Region, Undecided, arrays, shown
+from recurra.paper.claims.base import Claim, Data, Part, Region, Undecided, arrays
+from recurra.paper.setup import shown
 
 TASKS = ("add", "mimic")
 PAST = ("uoro", "kf-rtrl", "r-kf-rtrl", "rflo", "kernl")

@@ -7,9 +7,9 @@ within a factor of a number. The data give an estimate of that quantity with a c
     does not hold   the whole interval lies outside it
     not decided     anything else: the interval straddles the border, or data are missing
 
-The claim holds if all its parts do, and does not if any part does not. Each of m parts is judged at confidence
-1 - 0.05 / m (Bonferroni), so that no more than one claim in twenty fails, or holds, by the luck of the draw. Counts
-that are not samples, like bytes and operations, are judged by their value.
+The claim holds if all its parts hold, and does not hold if any part does not. Each of m parts is judged at confidence
+1 - 0.05 / m (Bonferroni), so that no more than one claim in twenty fails, or holds, by chance. Counts that are not
+samples, like bytes and operations, are judged by their value.
 
 Regions are part of the criterion and are written down next to the claim; nothing about them depends on the data.
 """
@@ -21,8 +21,7 @@ from typing import Any, Literal, Protocol, runtime_checkable
 
 import numpy as np
 
-from recurra.analysis import Estimate
-from recurra.learners import LEARNERS
+from recurra.paper.analysis import Estimate
 
 Data = Mapping[str, Mapping[str, np.ndarray]]
 Status = Literal["holds", "does not hold", "not decided"]
@@ -49,7 +48,7 @@ class Undecided(Exception):  # noqa: N818
 class Region:
     """Where a quantity is claimed to lie: low to high.
 
-    With `reaches`, an interval confirms it only if it does not lie above that value: small is not enough.
+    With `reaches`, the claim holds only if the interval also begins at or below that value.
     """
 
     low: float = -math.inf
@@ -174,11 +173,6 @@ def arrays(data: Data, name: str) -> Mapping[str, np.ndarray]:
     if name not in data:
         raise Undecided(f"Not decided: the experiment {name} was not run.")
     return data[name]
-
-
-def shown(learner: str) -> str:
-    """The name of a learner in tables and legends."""
-    return "KeRNL (released)" if learner == "kernl-released" else LEARNERS[learner].name
 
 
 def finite(x: float) -> float | None:

@@ -5,20 +5,21 @@ from dataclasses import replace
 
 import numpy as np
 
-from recurra.analysis import Estimate, exponent, mean, mean_over_steps, squared_bias
-from recurra.paper.claims.base import Claim, Data, Part, Region, Undecided, arrays, shown
+from recurra.paper.analysis import Estimate, exponent, mean, mean_over_steps, squared_bias
+from recurra.paper.claims.base import Claim, Data, Part, Region, Undecided, arrays
+from recurra.paper.setup import shown
 
 Measure = Callable[[np.ndarray, np.ndarray], Estimate]
 
 TASKS = ("add", "mimic")
 UNBIASED = ("uoro", "kf-rtrl", "r-kf-rtrl", "r-ok")
 BIASED = ("rflo", "kernl", "dni")
-#: A bias of less than a quarter of the exact gradient's norm is taken for none, where it may also be nothing but noise.
+#: A bias counts as none if it is less than a quarter of the exact gradient's norm, and if noise could explain it.
 SMALL = 0.25
 #: The power of 1/w with which the squared error of a sum over w steps must fall: halfway between errors that are
 #: independent (1) and errors that are all alike (0).
 FALLS = 0.5
-#: How much better than single steps the sums of a biased learner may be aligned.
+#: How much better the sums of a biased learner may be aligned than its single steps.
 STAYS = 0.1
 
 

@@ -5,8 +5,9 @@ from collections.abc import Callable
 
 import numpy as np
 
-from recurra.analysis import Estimate, exponent, mean
-from recurra.paper.claims.base import Claim, Data, Part, Region, arrays, shown
+from recurra.paper.analysis import Estimate, exponent, mean
+from recurra.paper.claims.base import Claim, Data, Part, Region, arrays
+from recurra.paper.setup import shown
 
 #: The least power of the learning rate with which the distance must vanish: one, less what a fit may be off.
 LEAST_POWER = 0.85

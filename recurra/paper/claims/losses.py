@@ -14,9 +14,9 @@ from collections.abc import Callable, Mapping
 
 import numpy as np
 
-from recurra.analysis import Estimate, mean, paired_difference, relative, shared
-from recurra.learners import LEARNERS
-from recurra.paper.claims.base import Data, Part, Region, Undecided, arrays, shown
+from recurra.paper.analysis import Estimate, mean, paired_difference, relative, shared
+from recurra.paper.claims.base import Data, Part, Region, Undecided, arrays
+from recurra.paper.setup import LEARNERS, shown
 
 Parts = Callable[[Data], list[Part]]
 

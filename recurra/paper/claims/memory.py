@@ -2,14 +2,14 @@
 
 import numpy as np
 
-from recurra.analysis import add_benchmarks, paired_difference
+from recurra.paper.analysis import add_benchmarks, paired_difference
 from recurra.paper.claims.base import Claim, Data, Part, Region, Undecided, arrays
 from recurra.paper.claims.losses import scored
 
 KEEPS, LOSES = ("orthogonal", "gaussian"), ("symmetric", "diagonal")
 #: Add's lags: a coin enters the state, and with it r², at minus its lag.
 JUMPS = (-10, -6)
-#: The state from which RFLO predicts.
+#: The time shift of the state from which RFLO predicts: one step before the label.
 LAST = -1
 #: What a network that does not learn may gain over its readout: a tenth of what knowing the first coin is worth.
 UNLEARNT = (add_benchmarks()[0] - add_benchmarks()[1]) / 10

@@ -4,9 +4,10 @@ from dataclasses import replace
 
 import numpy as np
 
-from recurra.analysis import exponent
-from recurra.paper.claims.base import Claim, Data, Part, Region, Undecided, arrays, shown
+from recurra.paper.analysis import exponent
+from recurra.paper.claims.base import Claim, Data, Part, Region, Undecided, arrays
 from recurra.paper.experiments.scaling import HORIZONS
+from recurra.paper.setup import shown
 
 #: The orders of Table 1, memory and time; T and r are held while n grows, and n while they do.
 ORDERS = {
@@ -31,7 +32,7 @@ def power(order: str) -> int:
 
 
 def other(order: str) -> str:
-    """What an order is in besides n, if anything."""
+    """What an order depends on besides n, if anything."""
     return "".join(letter for letter in order if letter in "rT")
 
 

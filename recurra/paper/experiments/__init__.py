@@ -1,6 +1,5 @@
 """What is run to reproduce the paper, each experiment found by its name."""
 
-from recurra.learners import LEARNERS
 from recurra.paper.experiments.base import Arrays as Arrays
 from recurra.paper.experiments.base import Experiment as Experiment
 from recurra.paper.experiments.bias import Bias
@@ -11,7 +10,7 @@ from recurra.paper.experiments.memory import Memory
 from recurra.paper.experiments.scaling import Scaling
 from recurra.paper.experiments.small_rate import SmallRate
 from recurra.paper.profiles import Profile
-from recurra.paper.setup import ALPHAS, CURVES, TASKS
+from recurra.paper.setup import ALPHAS, CURVES, LEARNERS, TASKS
 
 
 def experiments(profile: Profile) -> list[Experiment]:

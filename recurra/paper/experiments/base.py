@@ -15,10 +15,10 @@ Advance = Callable[[float], None]
 
 @dataclass(frozen=True)
 class Experiment(abc.ABC):
-    """Its fields, and the `version` of its code, are all that its outcome depends on."""
+    """An experiment. Its outcome depends on its fields, its `parts` and the `version` of its code alone."""
 
     version: ClassVar[int] = 1
-    #: whether it measures time, which others must not take from it
+    #: whether it must run alone, because it measures time
     alone: ClassVar[bool] = False
 
     @property
@@ -29,11 +29,11 @@ class Experiment(abc.ABC):
     @property
     @abc.abstractmethod
     def cost(self) -> float:
-        """A rough number of seconds on one core, to tell how far the whole is."""
+        """A rough number of seconds on one core, for the progress of the whole."""
 
     @abc.abstractmethod
     def run(self, checkpoint: Path, advance: Advance) -> Arrays:
-        """Do it; `checkpoint` is a file of its own to go on from after a kill."""
+        """Run it. `checkpoint` is a file from which it goes on after it was killed."""
 
     @property
     def parts(self) -> tuple[Any, ...]:

@@ -6,16 +6,15 @@ from typing import Any
 
 import equinox as eqx
 import jax
-import jax.numpy as jnp
 import numpy as np
 
-from recurra import record
 from recurra.learners import Learner
-from recurra.loop import APPLIED, Loop
 from recurra.paper.experiments.base import Advance, Arrays, Experiment
+from recurra.paper.experiments.running import records_of_replicas
 from recurra.paper.setup import learner_of, network_of, task_of
-from recurra.schedule import advance
-from recurra.training import numbers_as_arrays
+from recurra.step import APPLIED
+from recurra.training import record
+from recurra.training.recording import StepRecorder
 
 LEARNERS = ("uoro", "kf-rtrl", "r-kf-rtrl", "r-ok", "kernl", "rflo", "dni")
 #: steps at which gradients are compared, at most
@@ -63,25 +62,15 @@ class Bias(Experiment):
     def _gradients(self, learner: Learner, replicas: int) -> np.ndarray:
         """(replica, sampled step, weight), in double precision."""
         network, task, *_ = self.parts
-        loop = Loop(network, {APPLIED: learner}, task, 0.0, {"gradient": record.gradients})
-        losses, records = _replicated(numbers_as_arrays(loop), replicas, self.steps)
-        del losses
+        learners = {APPLIED: learner}
+        recorder = StepRecorder.of({"gradient": record.gradients}, learners)
+        assert recorder is not None
+        records = records_of_replicas(network, learners, task, recorder, replicas, self.steps)
         leaves = jax.tree.leaves(records["gradient"])
         # The later half, spread out: the start, where M is still empty, says little.
         sampled = np.unique(np.linspace(self.steps // 2, self.steps - 1, SAMPLES).astype(int))
         rows = [np.asarray(leaf)[:, sampled].reshape(replicas, len(sampled), -1) for leaf in leaves]
         return np.concatenate(rows, axis=-1, dtype=np.float64)
-
-
-@eqx.filter_jit
-def _replicated(loop: Loop, replicas: int, steps: int) -> tuple[Any, Any]:
-    def one(key: jax.Array) -> Any:
-        _, shared = loop.init(jax.random.key(0))
-        own = jax.random.split(key)
-        carry, keys = loop.init_from(shared._replace(learners=own[0], noise=own[1]))
-        return advance(loop, carry, keys, jnp.array(0, "int32"), jnp.array(steps, "int32"), steps)[1]
-
-    return jax.vmap(one)(jax.random.split(jax.random.key(1), replicas))
 
 
 def _from_zero(learner: Learner) -> Learner:

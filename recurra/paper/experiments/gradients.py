@@ -8,29 +8,30 @@ from typing import Any, ClassVar
 import jax
 import numpy as np
 
-from recurra import record
-from recurra.analysis import cosines
-from recurra.checkpoint import Checkpoint
-from recurra.fleet import Fleet
-from recurra.loop import APPLIED, Loop
+from recurra.paper.analysis import cosines
 from recurra.paper.experiments.base import Advance, Arrays, Experiment
+from recurra.paper.experiments.running import prepare
 from recurra.paper.setup import learner_of, network_of, task_of
-from recurra.training import CHUNK, LEARNING_RATE, numbers_as_arrays
+from recurra.step import APPLIED
+from recurra.training import record
+from recurra.training.checkpoint import Checkpoint
+from recurra.training.recording import StepRecorder
+from recurra.training.train import LEARNING_RATE
 
-#: the driver first
+#: the learner that trains comes first
 LEARNERS = (
     "rtrl", "f-bptt", "e-bptt", "uoro", "kf-rtrl", "r-kf-rtrl", "r-ok", "kernl", "rflo", "dni", "dni-b",
 )  # fmt: skip
-#: whose norm is held against its alignment
+#: learners whose alignment is compared with the norm of their gradient
 NOISY = ("uoro", "r-kf-rtrl")
 BINS = 100
-#: each window is this many of the one before
+#: each window is this many times as long as the one before
 GROWTH = 4
 
 
 @dataclass(frozen=True)
 class Gradients(Experiment):
-    """Gradients leave the compiled loop in full and are reduced here, a chunk at a time."""
+    """Gradients leave the compiled loop in full and are reduced here, a piece at a time."""
 
     version: ClassVar[int] = 3
 
@@ -55,20 +56,22 @@ class Gradients(Experiment):
     def run(self, checkpoint: Path, advance: Advance) -> Arrays:
         network, task, learners, rate, _ = self.parts
         learners = {APPLIED if name == LEARNERS[0] else name: learner for name, learner in learners.items()}
-        loop = numbers_as_arrays(Loop(network, learners, task, rate, {"gradients": record.gradients}))
-        tally = Tally(self.seeds, self.steps - loop.delay)
+        recorder = StepRecorder.of({"gradients": record.gradients}, learners)
+        assert recorder is not None
+        alignments = Alignments(self.seeds, self.steps - recorder.delay)
         kept = Checkpoint(checkpoint, lambda: str(self.settings()))
-        with Fleet(loop, jax.random.key(0), tuple(range(self.seeds)), CHUNK) as fleet:
-            start = kept.load(fleet, tally)
-            while start < self.steps:
-                stop = min(start + fleet.capacity, self.steps)
-                _, records = fleet.advance(start, stop)
-                early = max(loop.delay - start, 0)  # moments that lie before the first step
-                tally.add(_stacked(records["gradients"])[:, early:])
-                start = stop
-                kept.keep(fleet, tally, start)
-                advance(start / self.steps)
-        return tally.arrays()
+        with prepare(network, learners, task, rate, self.seeds, recorder) as run:
+            kept.load(run, alignments)
+            for piece in run.advance(self.steps):
+                early = max(recorder.delay - piece.start, 0)  # outcomes that lie before the first step
+                alignments.add(_stacked(piece.records["gradients"])[:, early:])
+                kept.keep(run, alignments)
+                try:
+                    advance(run.done / self.steps)
+                except BaseException:  # `advance` may end the run by raising
+                    kept.keep(run, alignments, now=True)
+                    raise
+        return alignments.arrays()
 
 
 def _stacked(gradients: dict[str, Any]) -> np.ndarray:
@@ -80,8 +83,8 @@ def _stacked(gradients: dict[str, Any]) -> np.ndarray:
     return np.stack(flat, axis=2)
 
 
-class Tally:
-    """What is kept of the gradients of all steps."""
+class Alignments:
+    """What is kept of the gradients of all steps, however they arrive in pieces."""
 
     def __init__(self, seeds: int, steps: int):
         count = len(LEARNERS)
@@ -156,10 +159,12 @@ class Mean:
         self.sums = np.zeros((2, seeds, learners, learners))  # of the cosines, and how many they were
 
     def add(self, cosines: np.ndarray) -> None:
-        """(seed, step, learner, learner)."""
-        self.sums += np.nansum(cosines, axis=1), np.isfinite(cosines).sum(axis=1)
+        """The cosines of the next steps, (seed, step, learner, learner)."""
+        for now in np.moveaxis(cosines, 1, 0):  # step by step, so that the sum is the same however steps arrive
+            seen = np.isfinite(now)
+            self.sums += np.where(seen, now, 0), seen
 
     def value(self) -> np.ndarray:
-        """Nan where there was nothing."""
+        """The mean; nan where nothing was finite."""
         with np.errstate(invalid="ignore"):
             return self.sums[0] / self.sums[1]

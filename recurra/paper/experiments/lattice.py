@@ -13,9 +13,11 @@ import jax.numpy as jnp
 import numpy as np
 
 from recurra import cells
-from recurra.learners import LEARNERS, EfficientBPTT, FutureBPTT, Learner
+from recurra.learners import EfficientBPTT, FutureBPTT, Learner
 from recurra.network import Network
 from recurra.paper.experiments.base import Advance, Arrays, Experiment
+from recurra.paper.experiments.by_hand import due_of, gradient_of, tick_of
+from recurra.paper.setup import kind_of
 
 #: the horizon of the paper's drawing, and how many steps are looked at
 HORIZON, STEPS = 4, 12
@@ -37,7 +39,7 @@ class Lattice(Experiment):
 
     def run(self, checkpoint: Path, advance: Advance) -> Arrays:
         special = {"f-bptt": FutureBPTT(T=HORIZON), "e-bptt": EfficientBPTT(T=HORIZON)}
-        learner = special[self.learner] if self.learner in special else LEARNERS[self.learner]()
+        learner = special[self.learner] if self.learner in special else kind_of(self.learner)()
         enters = pairs_that_enter(learner)
         emits = np.array([bool(learner.emits(jnp.array(t))) for t in range(STEPS)])
         advance(1.0)
@@ -45,7 +47,7 @@ class Lattice(Experiment):
 
 
 def pairs_that_enter(learner: Learner) -> np.ndarray:
-    """(emitted at, s, t), whether the pair enters."""
+    """Whether the pair (s, t) enters the gradient that is emitted at a step: an array (emitted at, s, t)."""
     network = Network(cells.RNN(n_in=2, n=4, alpha=0.7), 2)
     weights = network.init(jax.random.key(0))
     noise = learner.noise(network.cell, jax.random.key(1), STEPS)
@@ -56,12 +58,15 @@ def pairs_that_enter(learner: Learner) -> np.ndarray:
         state = learner.init(network.cell, weights.cell, jax.random.key(3), 2)
         a, sizes = network.cell.init_state(), []
         for now in range(STEPS):
-            tick = network.step(weights, a, xs[now], y, jnp.array(now, "int32")).tick
+            tick = tick_of(network, weights, a, xs[now], y, jnp.array(now, "int32"))
             heard = jax.tree.map(lambda v, now=now: jnp.where(now == s, v, 0), tick.trace.ahat)
             ahat = heard._replace(bias=jnp.zeros_like(heard.bias))  # learners may know that it never differs
             cbar = jax.tree.map(lambda v, now=now: jnp.where(now == t, v, 0), tick.cbar)
             marked = eqx.tree_at(lambda k: (k.trace, k.cbar), tick, (tick.trace._replace(ahat=ahat), cbar))
-            gradient, state = learner.step(marked, state, jax.tree.map(lambda rows, now=now: rows[now], noise))
+            gradient, state = gradient_of(learner, marked, state, jax.tree.map(lambda rows, now=now: rows[now], noise))
+            if learner.period and (now + 1) % learner.period == 0:
+                due, state = due_of(learner, network, weights, state)
+                gradient = gradient if due is None else due
             sizes.append(sum(jnp.sum(jnp.abs(leaf)) for leaf in jax.tree.leaves(gradient)))
             a = tick.state
         return jnp.stack(sizes)

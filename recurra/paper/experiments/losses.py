@@ -12,7 +12,7 @@ from recurra.network import Network
 from recurra.paper.experiments.base import Advance, Arrays, Experiment
 from recurra.paper.setup import learner_of, network_of, task_of
 from recurra.tasks import Task
-from recurra.training import LEARNING_RATE, train
+from recurra.training.train import LEARNING_RATE, train
 
 #: the four families of recurrent weights of the analysis of RFLO
 FAMILIES = {

@@ -7,12 +7,12 @@ from typing import Any
 import jax
 import numpy as np
 
-from recurra.analysis import memory_trace
 from recurra.learners import Fixed
+from recurra.paper.analysis import memory_trace
 from recurra.paper.experiments.base import Advance, Arrays, Experiment
 from recurra.paper.experiments.losses import FAMILIES
 from recurra.paper.setup import network_of, task_of
-from recurra.training import train
+from recurra.training.train import train
 
 LAGS = np.arange(-15, 6)
 
@@ -40,7 +40,7 @@ class Memory(Experiment):
 
     def run(self, checkpoint: Path, advance: Advance) -> Arrays:
         network, task, lags = self.parts
-        record = {"state": lambda moment: moment.state[0], "label": lambda moment: moment.label}
+        record = {"state": lambda outcome: outcome.state[0], "label": lambda outcome: outcome.label}
         result = train(
             network,
             Fixed(),

@@ -1,6 +1,7 @@
 """What a learner costs as the network grows, and as its horizon or rank does: bytes of state, operations, seconds."""
 
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
@@ -10,16 +11,17 @@ import jax.numpy as jnp
 import numpy as np
 
 from recurra import cells
-from recurra.learners import LEARNERS, RTRL, Learner
-from recurra.learners.base import Intermittent
-from recurra.machine import bytes_of, core
+from recurra.engine.hardware import bytes_of, core_device
+from recurra.learners import Learner
 from recurra.network import Network
 from recurra.paper.experiments.base import Advance, Arrays, Experiment
+from recurra.paper.experiments.by_hand import due_of, gradient_of, tick_of
 from recurra.paper.operations import operations
+from recurra.paper.setup import kind_of
 
 #: seconds that one timing takes at least, and how many there are at each size
 SECONDS, TIMINGS = 0.03, 9
-#: what besides n an order is in, the values it takes while n is held, and the n at which n dominates them
+#: what an order depends on besides n, the values it takes while n is held, and the n that is held
 HORIZONS = {"e-bptt": "T", "f-bptt": "T", "r-ok": "r"}
 VALUES, HELD = (4, 8, 16, 32), 512
 
@@ -28,7 +30,7 @@ VALUES, HELD = (4, 8, 16, 32), 512
 class Scaling(Experiment):
     """One learner: n grows with the horizon of the BPTTs and the rank of r-OK held, then the other way round."""
 
-    version: ClassVar[int] = 3
+    version: ClassVar[int] = 4
     alone: ClassVar[bool] = True
 
     learner: str
@@ -40,33 +42,29 @@ class Scaling(Experiment):
 
     @property
     def parts(self) -> tuple[Any, ...]:
-        return _as_stated(self.learner), VALUES, HELD
+        return kind_of(self.learner)(), VALUES, HELD
 
     @property
     def cost(self) -> float:
         return 2.5 * len(self.sizes)
 
     def run(self, checkpoint: Path, advance: Advance) -> Arrays:
-        learner, rows = _as_stated(self.learner), []
-        with jax.default_device(core()):  # an accelerator takes the same time for all sizes here, to start its kernels
+        learner, rows = kind_of(self.learner)(), []
+        # An accelerator would take the same time for all sizes here: the time to start its kernels.
+        with jax.default_device(core_device()):
             for i, n in enumerate(self.sizes):
-                rows.append((*_counts(learner, n), *_measured(learner, n)))
+                rows.append((*_counts(learner, n), _seconds_a_step(_runner(learner, n))))
                 advance((i + 1) / len(self.sizes))
-        state_bytes, flops, compiled, seconds = np.array(rows, dtype=float).T
-        arrays = {"n": np.array(self.sizes), "state_bytes": state_bytes, "flops": flops}
-        return arrays | {"compiled_flops": compiled, "seconds": seconds} | self._along_horizon()
+        state_bytes, flops, seconds = np.array(rows, dtype=float).T
+        arrays = {"n": np.array(self.sizes), "state_bytes": state_bytes, "flops": flops, "seconds": seconds}
+        return arrays | self._along_horizon()
 
     def _along_horizon(self) -> Arrays:
         if self.learner not in HORIZONS:
             return {}
         name = HORIZONS[self.learner]
-        size, count = zip(*(_counts(LEARNERS[self.learner](**{name: value}), HELD) for value in VALUES), strict=True)
+        size, count = zip(*(_counts(kind_of(self.learner)(**{name: value}), HELD) for value in VALUES), strict=True)
         return {"horizon": np.array(VALUES), "horizon_bytes": np.array(size), "horizon_flops": np.array(count)}
-
-
-def _as_stated(name: str) -> Learner:
-    """The learner as the table's orders describe it: RTRL with its product at every step."""
-    return RTRL(lazy=False) if name == "rtrl" else LEARNERS[name]()
 
 
 class _Step:
@@ -85,41 +83,50 @@ class _Step:
         return weights, cell.init_state(), state, noise
 
     def __call__(self, weights: Any, a: Any, state: Any, noise: Any, t: Any) -> Any:
-        tick = self.network.step(weights, a, self.x, self.y, t).tick
-        gradient, state = self.learner.step(tick, state, noise)
+        tick = tick_of(self.network, weights, a, self.x, self.y, t)
+        gradient, state = gradient_of(self.learner, tick, state, noise)
         return tick.state, state, gradient
+
+    def due(self, weights: Any, state: Any) -> Any:
+        """What is due after the learner's period: the gradient, and the next state."""
+        return due_of(self.learner, self.network, weights, state)
 
 
 def _counts(learner: Learner, n: int) -> tuple[float, float]:
-    """Bytes of state, and operations a step; where gradients come every T steps, the mean over T."""
+    """Bytes of state, and operations a step; those of what is due are spread over the period."""
     step = _Step(learner, n)
     start, t = jax.eval_shape(step.start), jax.ShapeDtypeStruct((), "int32")
-    size = bytes_of(start[2])
-    most, least = (operations(step, *start, t, branch=branch) for branch in (max, min))
-    T = learner.T if isinstance(learner, Intermittent) else 1
-    return size, least + (most - least) / T
+    weights, _, state, _ = start
+    due = operations(step.due, weights, state) / learner.period if learner.period else 0.0
+    return bytes_of(state), operations(step, *start, t) + due
 
 
-def _measured(learner: Learner, n: int) -> tuple[float, float]:
-    """Operations by the compiled program's own analysis, and seconds a step."""
-    step = _Step(learner, n)
+def _runner(learner: Learner, n: int) -> Callable[[int], Any]:
+    """A function that takes so many steps."""
+    step, period = _Step(learner, n), learner.period
     weights, a, state, noise = jax.jit(step.start)()
-    analysis = jax.jit(step).lower(weights, a, state, noise, jnp.int32(0)).compile().cost_analysis()
+    size = lambda gradient: sum(jnp.sum(leaf) for leaf in jax.tree.leaves(gradient))
 
     @jax.jit
     def steps(weights, a, state, noise, count):  # nothing may be hoisted out of the loop: the state runs through it
+        def due(state, total):
+            gradient, state = step.due(weights, state)
+            return state, total + size(gradient)
+
         def body(t, carry):
             a, state, total = carry
             a, state, gradient = step(weights, a, state, noise, t)
-            return a, state, total + sum(jnp.sum(leaf) for leaf in jax.tree.leaves(gradient))
+            total = total + size(gradient)
+            if period:
+                state, total = jax.lax.cond((t + 1) % period == 0, due, lambda *as_they_are: as_they_are, state, total)
+            return a, state, total
 
         return jax.lax.fori_loop(0, count, body, (a, state, jnp.zeros((), "float32")))
 
-    run = lambda count: jax.block_until_ready(steps(weights, a, state, noise, count))
-    return float((analysis or {}).get("flops", np.nan)), _seconds_a_step(run)
+    return lambda count: jax.block_until_ready(steps(weights, a, state, noise, count))
 
 
-def _seconds_a_step(run: Any) -> float:
+def _seconds_a_step(run: Callable[[int], Any]) -> float:
     """The least of several timings, each long enough to measure: what else a machine does only adds to them."""
     run(1)
     count, taken = 10, 0.0

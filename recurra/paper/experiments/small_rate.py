@@ -7,12 +7,12 @@ from typing import Any
 import jax
 import numpy as np
 
-from recurra.fleet import Fleet
-from recurra.learners import RTRL, EfficientBPTT
-from recurra.loop import APPLIED, Loop
+from recurra.cells.base import Weights
+from recurra.learners import RTRL, EfficientBPTT, Learner
 from recurra.paper.experiments.base import Advance, Arrays, Experiment
+from recurra.paper.experiments.running import prepare
 from recurra.paper.setup import network_of, task_of
-from recurra.training import numbers_as_arrays
+from recurra.step import APPLIED
 
 RATES = (1e-2, 3e-3, 1e-3, 3e-4, 1e-4, 3e-5)
 #: length of the stretch
@@ -39,7 +39,7 @@ class SmallRate(Experiment):
         return 15.0
 
     def run(self, checkpoint: Path, advance: Advance) -> Arrays:
-        with jax.enable_x64(True):  # the difference of two small changes drowns in single precision
+        with jax.enable_x64(True):  # the difference of two small changes is lost in single precision
             return self._compare(advance)
 
     def _compare(self, advance: Advance) -> Arrays:
@@ -52,15 +52,16 @@ class SmallRate(Experiment):
             advance((i + 1) / len(RATES))
         return {"rate": np.array(RATES), "distance": np.stack(distances, axis=1)}
 
-    def _weights(self, learner, rate: float):
+    def _weights(self, learner: Learner, rate: float) -> Weights:
+        """The recurrent weights of every seed after the stretch."""
         network, task, *_ = self.parts
-        loop = numbers_as_arrays(Loop(network, {APPLIED: learner}, task, rate, {}))
-        with Fleet(loop, jax.random.key(0), tuple(range(self.seeds)), STRETCH) as fleet:
-            fleet.advance(0, STRETCH)
-            return fleet.weights().cell
+        with prepare(network, {APPLIED: learner}, task, rate, self.seeds) as run:
+            for _ in run.advance(STRETCH):
+                pass
+            return run.weights().cell
 
 
-def _relative(online, unrolled, first) -> np.ndarray:
+def _relative(online: Weights, unrolled: Weights, first: Weights) -> np.ndarray:
     """‖difference of the two changes‖ / ‖change by the unrolled gradient‖, for each seed."""
     change = lambda after: jax.tree.map(lambda u, v: np.asarray(u, np.float64) - v, after, first)
     flat = lambda tree: np.concatenate([leaf.reshape(len(leaf), -1) for leaf in jax.tree.leaves(tree)], axis=1)

@@ -9,7 +9,7 @@ from matplotlib.collections import LineCollection, PolyCollection
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from recurra import plots
+from recurra.paper import plots
 from recurra.paper.figures.drawn import Columns, Data, Drawn, counted, seed_mean
 
 NAME = "alignment_analysis"
@@ -93,7 +93,7 @@ def _triangle(axes: Axes, arrays: Mapping[str, np.ndarray]) -> None:
     axes.add_collection(LineCollection(frames, colors="#c3c8cf", linewidths=0.6))
     axes.set(xlim=(0, count - 1), ylim=(0, count - 0.5))
     for i, learner in enumerate(learners):
-        look = plots.options(color=plots.COLOURS[learner], fontsize=7.5)
+        look = plots.options(color=plots.colour(learner), fontsize=7.5)
         if i:
             axes.text(-0.12, count - 0.55 - i, plots.name(learner), ha="right", va="center", **look)
         if i < count - 1:
@@ -116,7 +116,7 @@ def _pairs(axes: Axes, arrays: Mapping[str, np.ndarray]) -> None:
             axes.errorbar(mean, y, xerr=np.nan_to_num(error), color=colour, elinewidth=1.2, **look)
     axes.set_yticks(range(len(shown)), [plots.name(x) for x in reversed(shown)])
     for label, learner in zip(axes.get_yticklabels(), reversed(shown), strict=True):
-        label.set_color(plots.COLOURS[learner])
+        label.set_color(plots.colour(learner))
     axes.tick_params(axis="y", length=0)
     axes.spines["left"].set_visible(False)
     axes.axvline(0, color="#8b9097", linewidth=0.8, linestyle=(0, (3, 2)), zorder=0)

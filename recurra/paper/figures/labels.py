@@ -8,7 +8,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patheffects import withStroke
 
-from recurra import plots
+from recurra.paper import plots
 
 
 class Label(NamedTuple):

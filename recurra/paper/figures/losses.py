@@ -9,9 +9,10 @@ from matplotlib.axes import Axes
 from matplotlib.patheffects import withStroke
 from matplotlib.ticker import LogLocator, MaxNLocator, NullLocator
 
-from recurra import analysis, plots
+from recurra.paper import analysis, plots
 from recurra.paper.figures.drawn import Columns, Data, Drawn, counted, listed
 from recurra.paper.figures.labels import Label, label_ends
+from recurra.paper.setup import CURVES
 
 #: windows in the running average, as in the paper
 SMOOTHING = 10
@@ -111,7 +112,7 @@ def draw_losses(data: Data, task: str) -> Drawn | None:
     curves = {
         alpha: {
             learner: curve(data[f"loss/{task}/{alpha}/{learner}"])
-            for learner in plots.IDS
+            for learner in CURVES
             if f"loss/{task}/{alpha}/{learner}" in data
         }
         for alpha in ALPHAS
@@ -156,7 +157,7 @@ def _panel(axes: Axes, shown: dict[str, Curve], task: str, logarithmic: bool) ->
     top = axes.get_ylim()[1]
     ends = [
         Label(
-            line.step[-1], line.mean[-1], plots.name(learner) + " ↑" * bool(line.mean[-1] > top), plots.COLOURS[learner]
+            line.step[-1], line.mean[-1], plots.name(learner) + " ↑" * bool(line.mean[-1] > top), plots.colour(learner)
         )
         for learner, line in shown.items()
     ]

@@ -5,7 +5,7 @@ from matplotlib.axes import Axes
 from matplotlib.colors import LinearSegmentedColormap
 from scipy.ndimage import gaussian_filter
 
-from recurra import analysis, plots
+from recurra.paper import analysis, plots
 from recurra.paper.claims.alignment import paired
 from recurra.paper.figures.drawn import Columns, Data, Drawn, counted
 
@@ -43,7 +43,7 @@ def draw(data: Data) -> Drawn | None:
                 plots.letter(
                     axes, "abcd"[row * len(tasks) + column], f"{plots.name(learner)}, {plots.TASK_NAMES[task]}"
                 )
-                _panel(axes, x[both], y[both], plots.COLOURS[learner], found)
+                _panel(axes, x[both], y[both], plots.colour(learner), found)
                 told.append(f"{plots.name(learner)} on {plots.TASK_NAMES[task]} {found.value:.3f}")
                 sizes.append(int(both.sum()))
                 measured = dict(r=found.value, standard_error=found.error, p=analysis.p_value(found))

@@ -6,7 +6,7 @@ import numpy as np
 from matplotlib import colormaps
 from matplotlib.axes import Axes
 
-from recurra import plots
+from recurra.paper import plots
 from recurra.paper.figures.drawn import Columns, Data, Drawn
 
 NAME = "rflo_M"

@@ -5,7 +5,7 @@ from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
 from matplotlib.ticker import MaxNLocator
 
-from recurra import plots
+from recurra.paper import plots
 from recurra.paper.figures.drawn import Columns, Data, Drawn, counted
 from recurra.paper.figures.labels import Label, label_ends
 from recurra.paper.figures.losses import (

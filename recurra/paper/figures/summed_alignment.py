@@ -5,7 +5,7 @@ from collections.abc import Mapping
 import numpy as np
 from matplotlib.axes import Axes
 
-from recurra import plots
+from recurra.paper import plots
 from recurra.paper.figures.drawn import Columns, Data, Drawn, counted, seed_mean
 from recurra.paper.figures.labels import Label, label_ends, label_points
 
@@ -55,7 +55,7 @@ def _sums(axes: Axes, arrays: Mapping[str, np.ndarray]) -> None:
         if learner == "rtrl":
             continue
         mean, error = seed_mean(cosine[:, index])
-        colour = plots.COLOURS[learner]
+        colour = plots.colour(learner)
         axes.fill_between(w, mean - error, mean + error, color=colour, alpha=0.16, linewidth=0)
         axes.plot(w, mean, **plots.line_style(learner), clip_on=False)
         ends.append(Label(float(w[-1]), float(mean[-1]), plots.name(learner), colour))
@@ -90,9 +90,7 @@ def _biases(axes: Axes, arrays: Mapping[str, np.ndarray]) -> None:
     first = [none] if not random.all() else []
     axes.set_xticks([*first, *ticks], [*(["0"] if first else []), *(f"{tick:g}" for tick in ticks)])
     axes.set(xlabel="standard deviation / norm of RTRL's gradient", ylabel="bias / norm of RTRL's gradient")
-    named = [
-        Label(float(std[1, i]), float(bias[1, i]), plots.name(x), plots.COLOURS[x]) for i, x in enumerate(learners)
-    ]
+    named = [Label(float(std[1, i]), float(bias[1, i]), plots.name(x), plots.colour(x)) for i, x in enumerate(learners)]
     label_points(axes, named)
 
 

@@ -3,10 +3,10 @@
 import numpy as np
 from matplotlib.axes import Axes
 
-from recurra import analysis, plots
-from recurra.learners import LEARNERS
+from recurra.paper import analysis, plots
 from recurra.paper.figures.drawn import Columns, Data, Drawn, listed
 from recurra.paper.figures.labels import Label, label_ends, label_points
+from recurra.paper.setup import LEARNERS, kind_of
 
 NAME = "table1"
 TITLE = "The learners, and how memory and time grow"
@@ -32,7 +32,8 @@ def draw(data: Data) -> Drawn | None:
         figure.subplots_adjust(left=0.06, right=0.895, bottom=0.215, top=0.91, wspace=0.85)
         for axes, tag, (quantity, text) in zip(panels, "abc", QUANTITIES.items(), strict=True):
             plots.letter(axes, tag, text)
-            orders = {x: LEARNERS[x].memory if quantity == "state_bytes" else LEARNERS[x].time for x in found}
+            about = {x: kind_of(x).about for x in found}
+            orders = {x: each.memory if quantity == "state_bytes" else each.time for x, each in about.items()}
             _panel(axes, {x: points(data, x, quantity) for x in found}, orders)
         plots.code_key(figure)
     for learner in found:
@@ -75,22 +76,22 @@ def _panel(axes: Axes, lines: dict[str, tuple[np.ndarray, np.ndarray]], orders: 
     apart = [n for n, above in zip(sizes, [*sizes[1:], np.inf], strict=True) if above >= 1.5 * n]  # not 96 beside 128
     axes.set_xticks(apart, [str(n) for n in apart])
     named = {x: f"{plots.name(x)}  {orders[x]}".removesuffix("  –") for x in lines}
-    ends = [Label(float(n[-1]), float(value[-1]), named[x], plots.COLOURS[x]) for x, (n, value) in lines.items()]
+    ends = [Label(float(n[-1]), float(value[-1]), named[x], plots.colour(x)) for x, (n, value) in lines.items()]
     label_ends(axes, [end for end in ends if end.x == sizes[-1]], size=7.0, reach=0.1)
     label_points(axes, [end for end in ends if end.x < sizes[-1]], size=7.0)
 
 
 def _row(data: Data, learner: str) -> dict[str, str]:
-    kind = LEARNERS[learner]
-    update = ("stochastic" if kind.stochastic else "deterministic", "numerical" if kind.numerical else "closed form")
+    about = kind_of(learner).about
+    update = ("stochastic" if about.stochastic else "deterministic", "numerical" if about.numerical else "closed form")
     return {
-        "Algorithm": kind.name,
-        "Facing": kind.facing,
-        "Tensor": kind.tensor,
+        "Algorithm": about.name,
+        "Facing": plots.facing(learner),
+        "Tensor": about.tensor,
         "Update": ", ".join(update),
-        "Memory": kind.memory,
+        "Memory": about.memory,
         "State ∝ nᵖ, p": _power(*points(data, learner, "state_bytes")),
-        "Time": kind.time,
+        "Time": about.time,
         "Operations, p": _power(*points(data, learner, "flops")),
         "Seconds, p": _power(*points(data, learner, "seconds")),
     }

@@ -4,8 +4,9 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from recurra import plots
+from recurra.paper import plots
 from recurra.paper.figures.drawn import Columns, Data, Drawn, listed
+from recurra.paper.setup import CURVES
 
 NAME = "triangles"
 TITLE = "What enters each gradient"
@@ -21,7 +22,7 @@ def needs(profile: object) -> list[str]:
 def draw(data: Data) -> Drawn | None:
     """One panel a learner: a dot for each pair s <= t, a box for each gradient handed to the optimizer."""
     order = ["rtrl", "f-bptt", "e-bptt"]
-    found = [learner for learner in [*order, *(i for i in plots.IDS if i not in order)] if PREFIX + learner in data]
+    found = [learner for learner in [*order, *(i for i in CURVES if i not in order)] if PREFIX + learner in data]
     if not found:
         return None
     table = Columns()
@@ -32,7 +33,7 @@ def draw(data: Data) -> Drawn | None:
         for axes, tag, learner in zip(panels, "abcdefghijklm", found, strict=False):
             enters = np.asarray(data[PREFIX + learner]["enters"], bool)
             plots.letter(axes, tag, plots.name(learner))
-            _panel(axes, enters, plots.COLOURS[learner])
+            _panel(axes, enters, plots.colour(learner))
             emitted, s, t = np.nonzero(enters)
             table.extend(learner=learner, emitted=emitted, s=s, t=t)
         panels[0].set_ylabel("weights used at step s")

@@ -1,0 +1,116 @@
+"""What a unit's equations read, and where their derivatives vary: found from their program, not declared by cells."""
+
+import functools
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from jax.extend.core import ClosedJaxpr, Jaxpr, Literal
+from jaxtyping import Array, Float
+
+from recurra.cells.base import State
+
+#: derivatives by output and variable, vectors over units; None where a derivative is zero at all times
+Blocks = tuple[tuple[Float[Array, " _"] | None, ...], ...]
+Unit = Callable[[State, State], State]
+
+#: operations that mix units, or change their order, without changing the shape
+MIXING = {
+    "sort", "rev", "cumsum", "cumprod", "cummax", "cummin", "cumlogsumexp", "dot_general", "fft",
+    "conv_general_dilated", "gather", "scatter", "scatter-add", "scatter_add", "scatter-sub", "scatter_sub",
+    "scatter-mul", "scatter_mul", "scatter-min", "scatter_min", "scatter-max", "scatter_max", "dynamic_update_slice",
+    "triangular_solve", "custom_linear_solve", "while", "scan", "top_k", "approx_top_k", "pad", "reduce_window",
+    "reduce_window_sum", "reduce_window_min", "reduce_window_max", "pure_callback", "io_callback",
+}  # fmt: skip
+
+
+def local_derivatives(unit: Unit, a: State, z: State) -> tuple[State, Blocks, Blocks]:
+    """The next state, H = da'/da with z fixed, and D = da'/dz.
+
+    Each derivative is a vector over units. It is None where it is always zero. An entry of H has length 1 where it is
+    the same number for all units at all times, such as the leak of a plain RNN.
+    """
+    variables = (*a, *z)
+    f = lambda variables: unit(variables[: len(a)], variables[len(a) :])
+    reads = _seen_by(jax.make_jaxpr(f)(variables).jaxpr)
+    slopes = lambda variables: [_along(f, i, variables)[1] for i in range(len(variables))]
+    differs = _seen_by(jax.make_jaxpr(slopes)(variables).jaxpr)  # by variable, then by output
+    anywhere = tuple(jnp.zeros(1, v.dtype) for v in variables)
+    along = functools.cache(lambda i, is_here: _along(f, i, variables if is_here else anywhere))
+
+    def block(p: int, i: int) -> Array | None:
+        is_vector = i >= len(a) or bool(differs[i * len(reads) + p])
+        return along(i, is_vector)[1][p] if i in reads[p] else None
+
+    rows = [tuple(block(p, i) for i in range(len(variables))) for p in range(len(reads))]
+    H, D = (tuple(row[part] for row in rows) for part in (slice(len(a)), slice(len(a), None)))
+    return along(len(a), True)[0], H, D
+
+
+def _along(f: Callable[[State], State], i: int, at: State) -> tuple[State, State]:
+    """f at the point `at`, and its elementwise derivatives in variable i."""
+    return jax.jvp(lambda v: f((*at[:i], v, *at[i + 1 :])), (at[i],), (jnp.ones_like(at[i]),))
+
+
+def variables_read(unit: Unit, a: State, z: State) -> set[int]:
+    """The state variables that `unit` reads directly, and not through the gates."""
+    return set().union(*_seen_by(jax.make_jaxpr(lambda *a: unit(a, z))(*a).jaxpr))
+
+
+def check_unit(name: str, unit: Unit, a: State, z: State) -> None:
+    """Raise unless `unit` returns a state like the one it takes and acts on one unit at a time."""
+    try:
+        program, after = jax.make_jaxpr(unit, return_shape=True)(a, z)
+    except Exception as error:
+        raise TypeError(
+            f"`unit` of {name} could not be called with {len(a)} state variables and {len(z)} gates, each a vector "
+            f"over units: {error}"
+        ) from error
+    shapes = lambda state: [(v.shape, str(v.dtype)) for v in state]
+    if not isinstance(after, tuple) or shapes(after) != shapes(a):
+        found = shapes(after) if isinstance(after, tuple) else type(after).__name__
+        raise TypeError(f"`unit` of {name} must return a state like the one it takes, {shapes(a)}: it returns {found}.")
+    if mixing := _mixing(program.jaxpr, set(program.jaxpr.invars)):
+        raise TypeError(
+            f"`unit` of {name} must act on one unit at a time, elementwise, and uses {mixing!r}, which mixes units: "
+            "write the cell as an Equinox module and wrap it with recurra.GeneralCell."
+        )
+
+
+def _seen_by(program: Jaxpr) -> list[set[int]]:
+    """For each output of a program the inputs it is computed from."""
+    sources = {var: {i} for i, var in enumerate(program.invars)}
+    seen = lambda var: set() if isinstance(var, Literal) else sources.get(var, set())
+    for equation in program.eqns:
+        together = set().union(*map(seen, equation.invars))
+        sources |= dict.fromkeys(equation.outvars, together)
+    return [seen(var) for var in program.outvars]
+
+
+def _mixing(program: Any, units: set[Any]) -> str | None:
+    """The first operation that does not act on one unit at a time, if there is one; `units` are vectors over units."""
+    for equation in program.eqns:
+        taken = [var for var in equation.invars if not isinstance(var, Literal) and var in units]
+        if not taken:
+            continue
+        shapes = {var.aval.shape for var in equation.outvars}
+        if equation.primitive.name in MIXING or shapes != {taken[0].aval.shape}:
+            return equation.primitive.name
+        for inner in subprograms(equation):
+            arguments = zip(inner.invars, equation.invars[-len(inner.invars) :], strict=True)
+            found = _mixing(inner, {var for var, outside in arguments if outside in taken})
+            if found:
+                return found
+        units |= set(equation.outvars)
+    return None
+
+
+def subprograms(equation: Any) -> Iterator[Jaxpr]:
+    """The programs that an operation of a traced program runs: a loop's body, a conditional's branches."""
+    for value in equation.params.values():
+        for each in value if isinstance(value, tuple | list) else (value,):
+            if isinstance(each, ClosedJaxpr):
+                yield each.jaxpr
+            elif isinstance(each, Jaxpr):
+                yield each

@@ -1,0 +1,124 @@
+"""How programs are compiled. For small networks the usual choices of the compiler are not the fastest.
+
+On CPUs there are two choices. At its usual level 3 the compiler unrolls rows of about 32 numbers and then does not
+vectorize them; at level 2 they stay loops, and are vectorized. A product of matrices is usually a call of a library.
+For small products the call takes longer than the multiplication, and they are compiled into the loop around them.
+Larger products would be several times slower there.
+
+A GPU runs the kernels of a step one after the other. An option lets it run kernels at the same time that do not wait
+for each other.
+
+All of this is set for each program by itself. One setting cannot be: see `one_kernel`.
+"""
+
+import functools
+import math
+import os
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import equinox as eqx
+import jax
+from jax.extend.core import Jaxpr
+
+from recurra.cells.structure import subprograms
+from recurra.engine.hardware import core_device
+from recurra.engine.tuning import SMALL_K, SMALL_M, SMALL_N
+
+_INTO_THE_LOOP = {"xla_cpu_multi_thread_eigen": False, "xla_cpu_experimental_ynn_fusion_type": ""}
+_ON_CORES = {"xla_backend_optimization_level": 2}
+#: For programs that run once: they may take longer to compile than to run.
+_ONCE_ON_CORES = {"xla_backend_optimization_level": 0, "xla_cpu_use_fusion_emitters": False}
+_ON_GPU = {"xla_gpu_command_buffer_scheduling_mode": "CONCURRENT"}
+
+
+@functools.cache
+def compiled(f: Callable, platform: str, runs_once: bool = False, products_in_loop: bool = False) -> Callable:
+    """f, compiled when it is called. Arguments that are not arrays are static. Options in XLA_FLAGS are left alone."""
+    on_cores = (_ONCE_ON_CORES if runs_once else _ON_CORES) | (_INTO_THE_LOOP if products_in_loop else {})
+    wanted = {"cpu": on_cores, "gpu": _ON_GPU}.get(platform, {})
+    flags = os.environ.get("XLA_FLAGS", "")
+    options = {name: value for name, value in wanted.items() if name not in flags and _is_known(name, value)}
+    passed_on: Any = {"compiler_options": options} if options else {}  # to jax.jit
+
+    def call(*arguments: Any) -> Any:
+        return jitted(f)(*arguments)
+
+    call.__name__ = call.__qualname__ = f.__name__  # the name in profiles
+    return eqx.filter_jit(call, **passed_on)  # it makes errors of `eqx.error_if` readable
+
+
+@functools.cache
+def _is_known(option: str, value: Any) -> bool:
+    """Whether this version of the compiler has an option. Options come and go, and an unknown one is an error."""
+    try:
+        with jax.default_device(core_device()):
+            jax.jit(lambda: 0, compiler_options={option: value}).lower().compile()
+    except jax.errors.JaxRuntimeError as error:
+        if "INVALID_ARGUMENT" not in str(error):
+            raise
+        return False
+    return True
+
+
+def traced(f: Callable, *arguments: Any) -> tuple[Jaxpr, Any]:
+    """The program of f at these arguments, and the shapes it returns; it is not traced again when it is compiled."""
+    found = _jit(f).trace(*_parted(arguments))
+    return found.jaxpr.jaxpr, found.out_info
+
+
+def jitted(f: Callable) -> Callable:
+    """f, for use inside other programs. It is traced once for arguments of the same shapes, wherever it is called."""
+    return lambda *arguments: _jit(f)(*_parted(arguments))
+
+
+def _jit(f: Callable) -> Any:
+    return jax.jit(_of_parts(f), static_argnums=_STATIC)
+
+
+def _parted(arguments: tuple) -> tuple[Any, tuple, Any]:
+    """The arguments in three parts: arrays, all other leaves, and their structure."""
+    arrays, others = eqx.partition(arguments, eqx.is_array)
+    leaves, structure = jax.tree.flatten(others)
+    return arrays, tuple(leaves), structure
+
+
+#: the places of the other leaves and the structure, which can be hashed and are part of the program
+_STATIC = (1, 2)
+
+
+@functools.cache
+def _of_parts(f: Callable) -> Callable:
+    """f as a function of the three parts. It is made once for each f, so that tracing and compiling share one trace."""
+
+    def whole(arrays: Any, leaves: tuple, structure: Any) -> Any:
+        return f(*eqx.combine(arrays, jax.tree.unflatten(structure, leaves)))
+
+    whole.__name__ = whole.__qualname__ = f.__name__
+    return whole
+
+
+def multiplies_small(program: Jaxpr) -> bool:
+    """Whether a traced program multiplies matrices, all of them small, and at least once outside of a branch."""
+    products = list(_products(program, rare=False))
+    return all(is_small for is_small, _ in products) and not all(rare for _, rare in products)
+
+
+def _products(program: Jaxpr, rare: bool) -> Iterator[tuple[bool, bool]]:
+    """For every product of two matrices: whether it is small, and whether it is in a branch."""
+    for equation in program.eqns:
+        if equation.primitive.name == "dot_general":
+            m, k, n = _size(equation)
+            if min(m, n) > 1:
+                yield m <= SMALL_M and k <= SMALL_K and n <= SMALL_N, rare
+        for part in subprograms(equation):
+            yield from _products(part, rare or equation.primitive.name == "cond")
+
+
+def _size(product: Any) -> tuple[int, int, int]:
+    """m, k and n of a product of an m × k and a k × n matrix, or of a batch of them."""
+    (contracted, _), (batch, _) = product.params["dimension_numbers"]
+    left, right = (variable.aval.shape for variable in product.invars)
+    k = math.prod(left[axis] for axis in contracted)
+    each = max(k * math.prod(left[axis] for axis in batch), 1)
+    return math.prod(left) // each, k, math.prod(right) // each

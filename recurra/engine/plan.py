@@ -1,0 +1,100 @@
+"""Where and how the members of a run are computed: decided before the first step, from the bytes a member carries."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jax.extend.core import Jaxpr
+from jaxtyping import PRNGKeyArray
+
+from recurra.engine import tuning
+from recurra.engine.compiling import multiplies_small, traced
+from recurra.engine.experiment import Experiment
+from recurra.engine.fold import Running, advance, stride_of
+from recurra.engine.hardware import bytes_of, core_device, cores
+from recurra.step import APPLIED
+
+
+@dataclass(frozen=True)
+class Plan:
+    """How the members are computed on a device.
+
+    They go in groups of `size`, and each group is vmapped. One call takes at most `capacity` steps. With a `stride` of
+    more than one, whole strides are loops of known length. With `products_in_loop` products of matrices are compiled
+    into the loop, and are not calls of a library.
+    """
+
+    size: int
+    capacity: int
+    stride: int
+    products_in_loop: bool
+
+
+def plan(
+    experiment: Experiment,
+    key: PRNGKeyArray,
+    count: int,
+    platform: str,
+    chunk: int,
+    size: int | None = None,
+    strides: bool | None = None,
+) -> Plan:
+    """The plan for `count` members; `size` and `strides` are chosen where they are None."""
+    on_cores = platform == "cpu"
+    program, (carry, records) = traced(_one_step, experiment, key)
+    carried = bytes_of(carry)
+    # With streams, products with vectors become products of matrices, which are faster as calls of a library.
+    products_in_loop = on_cores and experiment.step.streams == 1 and multiplies_small(program)
+    if size is None:
+        size = group_size(experiment, program, carried, count) if on_cores else count
+    recorded = bytes_of(records) * size * -(-count // size)
+    stride = stride_of(experiment) if (not on_cores if strides is None else strides) else 1
+    capacity = min(chunk, most_steps(recorded, stride))
+    return Plan(size, capacity, stride if capacity >= stride else 1, products_in_loop)
+
+
+def _one_step(experiment: Experiment, key: PRNGKeyArray) -> Running:
+    """The whole program of one member, for a call that can record one step."""
+    zero = jnp.zeros((), "int32")
+    return advance(experiment, *experiment.init(key), zero, zero, 1)
+
+
+def most_steps(recorded: int, stride: int) -> int:
+    """How many steps one call may take, if each records so many bytes: at least a stride, if `STRIDE_BYTES` allow."""
+    return max(1, tuning.OUTPUT_BYTES // recorded, min(stride, tuning.STRIDE_BYTES // recorded))
+
+
+def choose_device(experiment: Experiment, key: PRNGKeyArray, count: int) -> Any:
+    """The accelerator, or the cores where they are faster; the one that a user has made the default stays."""
+    chosen, processor = jnp.zeros(0).devices().pop(), core_device()
+    is_fixed = jax.config.jax_default_device is not None  # pyright: ignore[reportAttributeAccessIssue]
+    if chosen.platform == "cpu" or is_fixed or processor is None:
+        return chosen
+    carry, _ = eqx.filter_eval_shape(experiment.init, key)
+    return processor if cores_are_faster(bytes_of(carry), count, len(experiment.step.learners)) else chosen
+
+
+def cores_are_faster(carried: int, count: int, learners: int) -> bool:
+    """Judged by the bytes that the fullest core carries through a step, for each learner."""
+    return -(-count // cores()) * carried < tuning.ACCELERATOR_BYTES * learners
+
+
+def group_size(experiment: Experiment, program: Jaxpr, carried: int, count: int) -> int:
+    """How many members are vmapped together: a core's share is cut into as few equal groups as fit its cache."""
+    share = -(-count // cores())
+    most = max(tuning.VMAPPED_MEMBERS, tuning.GROUP_BYTES // carried)
+    return -(-share // -(-share // most)) if is_vmapped(experiment, program, carried, count, share) else 1
+
+
+def is_vmapped(experiment: Experiment, program: Jaxpr, carried: int, count: int, share: int) -> bool:
+    """Whether the members of a core are vmapped. It depends on the learner that trains: see `tuning.VMAP`."""
+    preferred = tuning.VMAP.get(experiment.step.learners[APPLIED].about.id)
+    if preferred is None:
+        return carried <= tuning.VMAPPED_BYTES and share >= tuning.VMAPPED_MEMBERS
+    busy = -(-count // share)  # cores that have a group
+    if not preferred or carried > tuning.VMAPPED_MOST_BYTES or busy < tuning.BUSY_CORES * cores():
+        return False
+    # Small products are compiled into the loop of a single member. It is then as fast as a vmapped one.
+    return not (experiment.step.streams == 1 and multiplies_small(program))

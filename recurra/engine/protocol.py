@@ -1,0 +1,78 @@
+"""What an engine is: it prepares a run of many members, and computes their steps.
+
+Everything else an engine decides for itself: on which device, how many members at a time, how they are compiled, and
+after how many steps it hands over what it has.
+"""
+
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple, Protocol, runtime_checkable
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Key, PRNGKeyArray, PyTree
+
+from recurra.engine.experiment import Experiment
+from recurra.network import NetworkWeights
+
+
+class Members(NamedTuple):
+    """The members of a run: a key for each, and the numbers in which they differ.
+
+    `numbers` has the structure of the experiment, with an array (members, ...) in the place of every number that
+    differs and None elsewhere; or it is None.
+    """
+
+    keys: Key[Array, " members"]
+    numbers: PyTree = None
+
+    @staticmethod
+    def of_seeds(key: PRNGKeyArray, seeds: Sequence[int]) -> "Members":
+        """Members that differ in their seed alone."""
+        return Members(jax.vmap(jax.random.fold_in, (None, 0))(key, jnp.asarray(np.array(seeds, np.uint32))))
+
+
+class Piece(NamedTuple):
+    """What happened from one step to another: each step's loss, (member, step), and records, (member, step, ...)."""
+
+    start: int
+    stop: int
+    loss: np.ndarray
+    records: PyTree[np.ndarray]
+
+
+@runtime_checkable
+class Run(Protocol):
+    """An experiment on its way."""
+
+    #: the steps that every member has taken
+    done: int
+
+    def advance(self, stop: int) -> Iterator[Piece]:
+        """Take every member to step `stop`, piece by piece. A caller may stop after any piece: the run stays there."""
+        ...
+
+    def weights(self) -> NetworkWeights:
+        """Each member's weights now, (member, ...)."""
+        ...
+
+    def snapshot(self) -> list[np.ndarray]:
+        """All that the run needs to go on, as plain arrays, (member, ...)."""
+        ...
+
+    def restore(self, arrays: Sequence[np.ndarray], done: int) -> None:
+        """Go on from a snapshot of the same run, taken after so many steps."""
+        ...
+
+    def __enter__(self) -> "Run": ...
+
+    def __exit__(self, *exception: object) -> None: ...
+
+
+@runtime_checkable
+class Engine(Protocol):
+    """A way to run experiments."""
+
+    def prepare(self, experiment: Experiment, members: Members) -> Run:
+        """Place all members before their first step, and compile."""
+        ...

@@ -1,0 +1,220 @@
+"""The engine of compiled loops, on the cores or on an accelerator.
+
+On cores, members that carry little from step to step are computed in groups of equal size, one group or several for
+each core. Other members are computed one by one. A group is vmapped, and runs in a thread. A compiled program holds no
+lock while it runs, so all cores work without any setting made before JAX starts. All groups share one compilation; the
+last group is filled up with copies of the last member. On an accelerator all members are one group.
+"""
+
+import contextlib
+import itertools
+import time
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Int, Key, PyTree
+
+from recurra.engine import tuning
+from recurra.engine.compiling import compiled
+from recurra.engine.experiment import Carry, Experiment, Keys
+from recurra.engine.fold import Running, advance
+from recurra.engine.hardware import cores
+from recurra.engine.one_kernel import warn_if_late
+from recurra.engine.plan import choose_device, plan
+from recurra.engine.protocol import Members, Piece
+from recurra.engine.specialise import specialised
+from recurra.network import NetworkWeights
+from recurra.tasks.base import BLOCK
+
+#: a group's numbers, carry and keys
+Group = tuple[PyTree, Carry, Keys]
+
+
+@dataclass(frozen=True)
+class ScanEngine:
+    """Compiled loops over steps. The defaults are for speed; other values are for tests, benchmarks and comparisons.
+
+    With `specialise` learners are replaced by forms that give the same gradients faster. One compiled call takes at
+    most `chunk` steps. `group` is how many members are vmapped together. `strides` tells whether steps are taken in
+    loops of known length, which are faster on an accelerator. Where these two are None the engine chooses.
+    """
+
+    specialise: bool = True
+    chunk: int = tuning.CHUNK
+    group: int | None = None
+    strides: bool | None = None
+
+    def prepare(self, experiment: Experiment, members: Members) -> "ScanRun":
+        """Place all members before their first step, and compile."""
+        return ScanRun(self, experiment, members)
+
+
+class ScanRun:
+    """An experiment on its way in compiled loops."""
+
+    def __init__(self, engine: ScanEngine, experiment: Experiment, members: Members):
+        self.done, self._count = 0, len(members.keys)
+        self._x64 = jnp.result_type(float) == jnp.float64
+        experiment, first = experiment.traced, members.keys[0]
+        self._device = choose_device(experiment, first, self._count)
+        platform = self._device.platform
+        if platform == "cpu":
+            warn_if_late()
+        with self._there():
+            if engine.specialise:
+                experiment = specialised(experiment, platform)
+            self._experiment = jax.tree.map(lambda leaf: jnp.asarray(leaf) if eqx.is_array(leaf) else leaf, experiment)
+            self._plan = plan(
+                self._experiment, first, self._count, platform, engine.chunk, engine.group, engine.strides
+            )
+            self._rows = _rows(self._count, self._plan.size)
+            pick = lambda rows: jax.tree.map(lambda leaf: jnp.asarray(leaf)[np.array(rows)], members)
+            init = compiled(_init, platform, runs_once=True)
+            self._groups: list[Group] = [
+                (each.numbers, *init(self._experiment, each.numbers, each.keys)) for each in map(pick, self._rows)
+            ]
+            self._take = compiled(_advance, platform, products_in_loop=self._plan.products_in_loop)
+        # With more threads than cores, no core is idle while the last groups finish.
+        self._pool = ThreadPoolExecutor(min(2 * cores() if cores() > 1 else 1, len(self._groups)))
+        # A piece lasts so long that the time to start its calls does not matter.
+        self._seconds = max(tuning.PIECE_SECONDS, tuning.CALL_SECONDS * -(-len(self._groups) // cores()))
+        self._length = max(self._plan.stride, min(self._plan.capacity, 2 * BLOCK))
+        # A call that takes no step compiles, once, before the threads that share the program start.
+        self._call(self._groups[0], _bounds(0, 0), self._plan.stride > 1)
+
+    def advance(self, stop: int) -> Iterator[Piece]:
+        """Take every member to step `stop`, in pieces that take about half a second each."""
+        while self.done < stop:
+            start, began = self.done, time.perf_counter()
+            until = self._whole_strides(start, min(start + self._length, stop))
+            loss, records = self._advance(start, until)
+            pace = self._seconds / max(time.perf_counter() - began, 1e-3)
+            longer = int((until - start) * min(pace, tuning.PIECE_GROWTH))
+            self._length = max(self._plan.stride, min(self._plan.capacity, longer))
+            self.done = until
+            yield Piece(start, until, loss, records)
+
+    def _advance(self, start: int, stop: int) -> PyTree[np.ndarray]:
+        cuts = sorted({start, stop, *self._stride_edges(start, stop)})
+        parts = [self._part(*bounds) for bounds in itertools.pairwise(cuts)]
+        return parts[0] if len(parts) == 1 else jax.tree.map(lambda *rows: np.concatenate(rows, axis=1), *parts)
+
+    def _part(self, start: int, stop: int) -> PyTree[np.ndarray]:
+        stride = self._plan.stride
+        strides = stride > 1 and start % stride == 0 and stop % stride == 0
+        bounds = _bounds(start, stop)
+        outputs = list(self._pool.map(lambda group: self._call(group, bounds, strides), self._groups))
+        before = zip(outputs, self._groups, strict=True)
+        self._groups = [(numbers, carry, keys) for (carry, _), (numbers, _, keys) in before]
+        taken = lambda record: jax.tree.map(lambda leaf: np.asarray(leaf)[:, : stop - start], record)
+        return self._over_members([taken(record) for _, record in outputs])
+
+    def _whole_strides(self, start: int, stop: int) -> int:
+        """Where the last whole stride before `stop` ends, since whole strides are faster; `stop` if there is none."""
+        return max(self._stride_edges(start, stop), default=stop)
+
+    def _stride_edges(self, start: int, stop: int) -> set[int]:
+        """Where the first whole stride between two steps begins and the last one ends; empty if there is none."""
+        stride = self._plan.stride
+        first, last = -(-start // stride) * stride, stop // stride * stride
+        return {first, last} if stride > 1 and first < last else set()
+
+    def weights(self) -> NetworkWeights:
+        """Each member's weights now, (member, ...)."""
+        each = self._over_members([carry.learning.weights for _, carry, _ in self._groups])
+        return jax.tree.map(np.array, each)  # copies, which a user may change
+
+    def snapshot(self) -> list[np.ndarray]:
+        """All that the run needs to go on, as plain arrays, (member, ...)."""
+        return jax.tree.leaves(self._over_members([jax.tree.map(_raw, group[1:]) for group in self._groups]))
+
+    def restore(self, arrays: Sequence[np.ndarray], done: int) -> None:
+        """Go on from a snapshot of the same run, also one made with another number of cores."""
+        treedef = jax.tree.structure(self._groups[0][1:])
+        with self._there():
+            kept = [jax.tree.unflatten(treedef, [array[rows] for array in arrays]) for rows in self._rows]
+            each = zip(self._groups, kept, strict=True)
+            self._groups = [(group[0], *jax.tree.map(_like, group[1:], raw)) for group, raw in each]
+        self.done = done
+
+    def __enter__(self) -> "ScanRun":
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self._pool.shutdown()
+
+    @contextlib.contextmanager
+    def _there(self) -> Iterator[None]:
+        # JAX keeps these settings for each thread by itself, and this may be another thread.
+        with jax.default_device(self._device), jax.enable_x64(self._x64):
+            yield
+
+    def _call(self, group: Group, bounds: tuple[np.int32, np.int32], strides: bool) -> Running:
+        with self._there():
+            return jax.block_until_ready(self._take(self._experiment, *group, *bounds, self._plan.capacity, strides))
+
+    def _over_members(self, groups: Sequence[PyTree[Array | np.ndarray]]) -> PyTree[np.ndarray]:
+        if len(groups) == 1:  # what is recorded may be large, and is not copied
+            return jax.tree.map(lambda part: np.asarray(part)[: self._count], groups[0])
+        return jax.tree.map(lambda *parts: np.concatenate(parts)[: self._count], *groups)
+
+
+def _rows(count: int, size: int) -> list[list[int]]:
+    """The members of each group, by number. The last group is filled up with the last member."""
+    members = list(range(count))
+    rows = [members[i : i + size] for i in range(0, count, size)]
+    rows[-1] += [count - 1] * (size - len(rows[-1]))
+    return rows
+
+
+def _bounds(start: int, stop: int) -> tuple[np.int32, np.int32]:
+    """The bounds as NumPy numbers: arguments of the compiled program, like arrays of JAX, but faster to make."""
+    return np.int32(start), np.int32(stop)
+
+
+def _init(experiment: Experiment, numbers: PyTree, keys: Key[Array, " members"]) -> tuple[Carry, Keys]:
+    return _over_group(lambda numbers, key: _member(experiment, numbers).init(key), numbers, keys)
+
+
+def _advance(
+    experiment: Experiment,
+    numbers: PyTree,
+    carry: Carry,
+    keys: Keys,
+    start: Int[Array, ""],
+    stop: Int[Array, ""],
+    capacity: int,
+    strides: bool,
+) -> Running:
+    def one(numbers: PyTree, carry: Carry, keys: Keys) -> Running:
+        return advance(_member(experiment, numbers), carry, keys, start, stop, capacity, strides)
+
+    return _over_group(one, numbers, carry, keys)
+
+
+def _member(experiment: Experiment, numbers: PyTree) -> Experiment:
+    """The experiment with one member's own numbers."""
+    return experiment if numbers is None else eqx.combine(numbers, experiment)
+
+
+def _over_group(f: Callable[..., PyTree[Array]], *trees: PyTree[Array]) -> PyTree[Array]:
+    """vmap; but a group of one is computed without a batch axis, since batched products would cost more."""
+    if jax.tree.leaves(trees)[0].shape[0] > 1:
+        return jax.vmap(f)(*trees)
+    one = f(*jax.tree.map(lambda leaf: leaf[0], trees))
+    return jax.tree.map(lambda leaf: leaf[None], one)
+
+
+def _raw(leaf: Array) -> Array:
+    return jax.random.key_data(leaf) if jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key) else leaf
+
+
+def _like(leaf: Any, raw: np.ndarray) -> Array:
+    is_key = jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key)
+    return jax.random.wrap_key_data(jnp.asarray(raw), impl=jax.random.key_impl(leaf)) if is_key else jnp.asarray(raw)

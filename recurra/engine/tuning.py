@@ -1,0 +1,50 @@
+"""Every number that was tuned, and where it was measured.
+
+"Core" is one core of a 2-core cloud machine (AVX-512); "GPU" is an NVIDIA H200. `benchmarks/NOTES.md` tells more.
+"""
+
+#: Steps that an accelerator takes without asking the host whether to go on. GPU, RFLO and UORO at n = 32: with fewer
+#: steps, more time goes into starting kernels.
+STRIDE = 32
+#: Steps that are launched together, at most. GPU: with eight a step takes a tenth less, and compiling a third longer.
+UNROLLED_STEPS = 5
+
+#: Steps that one compiled call takes, at most.
+CHUNK = 2**17
+#: The least seconds between two pieces of results, and the least seconds that one call for a group should last. Core:
+#: to start a call takes 0.3 ms.
+PIECE_SECONDS, CALL_SECONDS = 0.5, 0.02
+#: How much longer the next piece may be than the last one, while the pace is being learned.
+PIECE_GROWTH = 8
+#: Bytes of per-step output that one compiled call may hold. GPU, 1,024 members: the next call uses buffers of this size
+#: again. Larger ones take new pages from the system at every call, and filling them took a quarter of the time.
+OUTPUT_BYTES = 16 * 2**20
+#: On an accelerator a call may hold up to so many bytes, if it could not take a whole stride otherwise.
+STRIDE_BYTES = 64 * 2**20
+
+#: Members of a core are vmapped if it has at least so many, and each carries at most so many bytes from step to step.
+#: Core: others are faster one by one, in the core's nearest cache.
+VMAPPED_MEMBERS, VMAPPED_BYTES = 6, 22 * 2**10
+#: Learners of `VMAP` are faster vmapped until each member carries more than this.
+VMAPPED_MOST_BYTES = 64 * 2**10
+#: Whether members are faster vmapped than one by one, by the learner's name. For learners not named here the bytes that
+#: they carry decide. Core: UORO's norms are sums over whole matrices, which are faster for one matrix. KF-RTRL and
+#: R-KF-RTRL multiply small matrices, which are faster in batches.
+VMAP = {"uoro": False, "kf-rtrl": True, "r-kf-rtrl": True}
+#: The share of the cores that must be busy for a learner of `VMAP` to be vmapped. For example, 20 members in groups of
+#: two leave 6 of 16 cores idle.
+BUSY_CORES = 0.75
+#: Bytes that a vmapped group may carry: they stay in a core's cache.
+GROUP_BYTES = 512 * 2**10
+
+#: Bytes that the fullest core must carry, for each learner, for an accelerator to be faster. GPU: a step takes about
+#: 20 µs, however small the network, for this is the time to start its kernels. In that time a core goes through about
+#: so many bytes.
+ACCELERATOR_BYTES = 192 * 2**10
+
+#: The largest product of an m × k and a k × n matrix that is compiled into a loop on a CPU. Core: larger ones are
+#: faster as calls of a library.
+SMALL_M, SMALL_K, SMALL_N = 32, 128, 128
+
+#: After so many steps RTRL brings its tensor up to date, on a CPU. Core, n = 32 and 128: the best power of two.
+SPAN = 16

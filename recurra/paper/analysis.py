@@ -1,0 +1,199 @@
+"""What is computed from recorded arrays: alignments, memory traces, exponents, and estimates with their uncertainty.
+
+Arrays in, arrays out: nothing here trains, plots or touches files. Every quantity that rests on a sample comes back as
+an `Estimate`, from which a confidence interval of any level can be read.
+"""
+
+from dataclasses import dataclass
+from itertools import product
+
+import numpy as np
+from jaxtyping import Float, Num
+from scipy import stats
+
+from recurra.training.result import standard_error
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """A value, its standard error, and the degrees of freedom of that error."""
+
+    value: float
+    error: float
+    dof: float
+
+    def interval(self, confidence: float = 0.95) -> tuple[float, float]:
+        """value ± t error, with t the quantile of Student's distribution; unbounded where the error is unknown."""
+        if not np.isfinite(self.error) or self.dof <= 0:
+            return -np.inf, np.inf
+        half = float(stats.t.ppf((1 + confidence) / 2, self.dof)) * self.error
+        return self.value - half, self.value + half
+
+
+def mean(x: Float[np.ndarray, " seeds"]) -> Estimate:
+    """The mean of independent values; of a single one the error is unknown."""
+    return Estimate(float(np.mean(x)), standard_error(x), len(x) - 1.0)
+
+
+def paired_difference(x: Float[np.ndarray, " seeds"], y: Float[np.ndarray, " seeds"]) -> Estimate:
+    """Mean of x - y over seeds that share their weights and stream."""
+    return mean(x - y)
+
+
+def relative(d: Float[np.ndarray, " seeds"], gap: Float[np.ndarray, " seeds"]) -> Estimate:
+    """g = mean(d) / mean(gap) over seeds, with the error of its linearization: that of mean(d - g gap) / mean(gap).
+
+    A ratio of means, since a seed's own gap may come near zero.
+    """
+    g, each = shared(d, gap)
+    return Estimate(g, mean(each).error, len(d) - 1.0)
+
+
+def shared(
+    d: Float[np.ndarray, " seeds"], gap: Float[np.ndarray, " seeds"]
+) -> tuple[float, Float[np.ndarray, " seeds"]]:
+    """g = mean(d) / mean(gap), and each seed's part in its error, (d - g gap) / mean(gap)."""
+    g = float(np.mean(d) / np.mean(gap))
+    return g, (d - g * gap) / np.mean(gap)
+
+
+def difference(x: Estimate, y: Estimate) -> Estimate:
+    """x - y of independent estimates; the degrees of freedom are Welch's."""
+    variances = np.array([x.error**2, y.error**2])
+    total = float(variances.sum())
+    dof = total**2 / float((variances**2 / [x.dof, y.dof]).sum()) if total > 0 else x.dof + y.dof
+    return Estimate(x.value - y.value, float(np.sqrt(total)), dof)
+
+
+def autocorrelation(x: Float[np.ndarray, " T"]) -> Float[np.ndarray, " T"]:
+    """rho(k) = sum_t z(t) z(t+k) / sum_t z(t)², z = x - mean(x); zero beyond k = 0 for a constant series."""
+    z = x - np.mean(x)
+    spectrum = np.abs(np.fft.rfft(z, 2 * len(x))) ** 2
+    rho = np.fft.irfft(spectrum, 2 * len(x))[: len(x)]
+    return rho / rho[0] if rho[0] > 0 else np.eye(1, len(x))[0]
+
+
+def effective_size(rho: Float[np.ndarray, " T"]) -> float:
+    """T / (1 + 2 sum_k rho(k)), summed up to the first lag k at which rho is not positive."""
+    tail = rho[1:]
+    stop = int(np.argmax(tail <= 0)) if np.any(tail <= 0) else len(tail)
+    return len(rho) / (1 + 2 * float(tail[:stop].sum()))
+
+
+def mean_over_steps(x: Float[np.ndarray, " T"]) -> Estimate:
+    """The mean of an autocorrelated series: its error is std(x) / sqrt(effective size)."""
+    size = effective_size(autocorrelation(x)) if len(x) > 1 else 1.0
+    error = float(np.std(x, ddof=1) / np.sqrt(size)) if len(x) > 1 else float("nan")
+    return Estimate(float(np.mean(x)), error, size - 1)
+
+
+def correlations(x: Float[np.ndarray, "seeds T"], y: Float[np.ndarray, "seeds T"]) -> Float[np.ndarray, " seeds"]:
+    """Each seed's r = cov(x, y) / (std(x) std(y)) over the steps at which both are finite; nan where one is constant.
+
+    Successive steps are not independent, and seeds are: what is said of r rests on how it varies over them.
+    """
+
+    def r(x: np.ndarray, y: np.ndarray) -> float:
+        known = np.isfinite(x) & np.isfinite(y)
+        zx, zy = (z[known] - np.mean(z[known]) if known.any() else z[known] for z in (x, y))
+        norm = float(np.linalg.norm(zx) * np.linalg.norm(zy))
+        return float(zx @ zy) / norm if norm > 0 else float("nan")
+
+    return np.array([r(*pair) for pair in zip(x, y, strict=True)])
+
+
+def p_value(e: Estimate) -> float:
+    """The p-value of Student's test for a mean of zero; nan where the error is unknown."""
+    if not e.error > 0 or e.dof <= 0:
+        return float("nan")
+    return float(2 * stats.t.sf(abs(e.value) / e.error, e.dof))
+
+
+def cosines(g: Float[np.ndarray, "*batch L P"]) -> Float[np.ndarray, "*batch L L"]:
+    """cos(x, y) = g_x · g_y / (‖g_x‖ ‖g_y‖) of every pair; nan where a gradient is zero or absent (nan)."""
+    products = g @ g.swapaxes(-1, -2)
+    norm = np.sqrt(np.diagonal(products, axis1=-2, axis2=-1))
+    scale = norm[..., :, None] * norm[..., None, :]
+    return np.divide(products, scale, out=np.full_like(products, np.nan), where=scale > 0)
+
+
+def summed_cosine(g: Float[np.ndarray, "T L P"], window: int) -> Float[np.ndarray, "L L"]:
+    """The mean over consecutive windows of the cosine between gradients summed over a window; absent ones add nothing.
+
+    A rest shorter than the window is left out, as are windows in which a learner emitted nothing.
+    """
+    count = len(g) // window
+    sums = np.nan_to_num(g[: count * window]).reshape(count, window, *g.shape[1:]).sum(1)
+    c = cosines(sums)
+    seen = np.isfinite(c)
+    total, number = np.where(seen, c, 0).sum(0), seen.sum(0)
+    return np.divide(total, number, out=np.full_like(total, np.nan), where=number > 0)
+
+
+def memory_trace(
+    states: Float[np.ndarray, "T n"], labels: Float[np.ndarray, "T k"], lags: Num[np.ndarray, " K"]
+) -> Float[np.ndarray, " K"]:
+    """r²(dt) = 1 - ‖y*(t) - b - C a(t+dt)‖² / ‖y*(t) - mean‖², b and C fitted, both sums over t and all outputs.
+
+    A coin thrown at t - lag enters the state at dt = -lag. Constant labels have no r²: nan.
+    """
+    steps = len(states)
+
+    def r2(dt: int) -> float:
+        t = slice(max(0, -dt), min(steps, steps - dt))
+        a, y = np.asarray(states[t.start + dt : t.stop + dt], float), np.asarray(labels[t], float)
+        a, y = a - a.mean(0), y - y.mean(0)
+        total = float((y**2).sum())
+        # The normal equations: their matrix has the size of the state, however many steps there are.
+        residual = y - a @ np.linalg.lstsq(a.T @ a, a.T @ y, rcond=None)[0]
+        return 1 - float((residual**2).sum()) / total if total > 1e-12 * y.size else float("nan")
+
+    return np.array([r2(int(dt)) for dt in lags])
+
+
+def exponent(n: Num[np.ndarray, " K"], y: Num[np.ndarray, " K"]) -> Estimate:
+    """The slope of log y on log n over the upper half of the range of log n, where lower orders matter least.
+
+    At least three points, if there are as many. The error is that of the fit: how far from a power law the points lie.
+    """
+    if len(n) < 2:
+        return Estimate(float("nan"), float("nan"), 0.0)
+    order = np.argsort(n)
+    log_n, log_y = np.log(np.asarray(n, float)[order]), np.log(np.asarray(y, float)[order])
+    inside = int((log_n >= (log_n[0] + log_n[-1]) / 2 - 1e-9).sum())
+    take = max(inside, min(3, len(n)))
+    x, v = log_n[-take:] - log_n[-take:].mean(), log_y[-take:] - log_y[-take:].mean()
+    slope = float(x @ v / (x @ x))
+    dof = take - 2.0
+    error = float(np.sqrt(((v - slope * x) ** 2).sum() / dof / (x @ x))) if dof > 0 else float("nan")
+    return Estimate(slope, error, dof)
+
+
+def squared_bias(bias: Float[np.ndarray, " S"], noise: Float[np.ndarray, " S"]) -> Estimate:
+    """The mean over steps of ‖bias‖², estimated by ‖mean - exact‖² less what sampling alone adds to it, noise².
+
+    With R replicas E‖mean - exact‖² = ‖bias‖² + variance / R, so the difference has the right mean; it may be
+    negative.
+    """
+    return mean_over_steps(bias**2 - noise**2)
+
+
+def smooth(curve: Float[np.ndarray, "*batch W"], width: int) -> Float[np.ndarray, "*batch V"]:
+    """The average over every `width` successive windows; where there are fewer, over all of them."""
+    width = min(width, curve.shape[-1])
+    return np.lib.stride_tricks.sliding_window_view(curve, width, axis=-1).mean(-1)
+
+
+def add_benchmarks() -> tuple[float, float, float]:
+    """The least expected cross-entropy on Add, if neither coin is known, only that of the first lag, or both.
+
+    E H(E[y* | known]) in nats, H the binary entropy, y* = 0.5 + 0.5 x1 - 0.25 x2 for fair coins x1, x2.
+    """
+    y = {(x1, x2): 0.5 + 0.5 * x1 - 0.25 * x2 for x1, x2 in product((0, 1), repeat=2)}
+
+    def entropy(p: float) -> float:
+        return -sum(q * float(np.log(q)) for q in (p, 1 - p) if q > 0)
+
+    neither = entropy(sum(y.values()) / 4)
+    first = sum(entropy((y[x1, 0] + y[x1, 1]) / 2) for x1 in (0, 1)) / 2
+    return neither, first, sum(map(entropy, y.values())) / 4

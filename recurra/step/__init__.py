@@ -1,0 +1,22 @@
+"""One step of learning, as two pure functions.
+
+    observe   an input arrives: the network moves on, and there is an output
+    learn     a label arrives: every learner turns the step into a gradient, and the weights follow one of them
+
+Between the two lies an `Observed`. Training, the paper's experiments, benchmarks and live streams all repeat these two
+functions; an engine calls one right after the other and compiles both together. Nothing here knows of tasks, of
+recorders, or of how often it is called.
+
+**Without a label** cbar = 0, and the readout stands still. Past-facing learners emit nothing. Future-facing ones and
+E-BPTT emit what is due from labelled steps. **A reset** before step t sets a(t-1) to the first state, and J(t) = 0:
+the past does not reach step t, whichever way a learner faces.
+"""
+
+from recurra.step.learning import APPLIED as APPLIED
+from recurra.step.learning import LearningStep as LearningStep
+from recurra.step.optimizers import Optimizer as Optimizer
+from recurra.step.types import GivenCredit as GivenCredit
+from recurra.step.types import GivenError as GivenError
+from recurra.step.types import LearningState as LearningState
+from recurra.step.types import Observed as Observed
+from recurra.step.types import Outcome as Outcome

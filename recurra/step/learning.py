@@ -1,0 +1,256 @@
+"""A network, its learners and an optimizer, taken one step further."""
+
+import zlib
+from collections.abc import Callable
+from typing import Any, cast
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Float, PRNGKeyArray, PyTree
+
+from recurra.cells.base import Credit, State, Weights
+from recurra.cells.tick import Tick
+from recurra.learners.base import Learner, PastFacing
+from recurra.linalg import Outer, average, dense, where, zeros_like
+from recurra.network import Network, NetworkWeights, Readout
+from recurra.step.optimizers import Optimizer, descend_if, init_optimizer
+from recurra.step.types import GivenCredit, GivenError, LearningState, Observed, Outcome
+
+#: the name of the learner whose gradients are applied
+APPLIED = "applied"
+
+
+class LearningStep(eqx.Module):
+    """A network, the learners that watch it, and the optimizer that follows the one called "applied".
+
+    With several `streams` the network runs in as many copies that share their weights, each on data of its own, and
+    descends along the mean of their gradients. `gaps` allows steps without a label, and `resets` allows resets.
+    """
+
+    network: Network
+    learners: dict[str, Learner]
+    optimizer: Optimizer
+    streams: int = 1
+    gaps: bool = False
+    resets: bool = False
+
+    def init(self, key: PRNGKeyArray) -> LearningState:
+        """The state before the first step."""
+        return self.start(*jax.random.split(key))
+
+    def start(self, key_weights: PRNGKeyArray, key_learners: PRNGKeyArray) -> LearningState:
+        """The state before the first step, with a key for the weights and one for what learners draw."""
+        cell = self.network.cell
+        weights = self.network.init(key_weights)
+        first = lambda name: lambda key: self.learners[name].init(cell, weights.cell, key, self.network.n_out)
+        learners = {name: self.each_stream(first(name), own) for name, own in self.own_keys(key_learners).items()}
+        count = lambda wanted: self.in_every_stream(jnp.zeros((), "int32")) if wanted else None
+        return LearningState(
+            jnp.zeros((), "int32"),
+            weights,
+            (init_optimizer(self.optimizer, weights.cell), init_optimizer(self.optimizer, weights.readout)),
+            self.in_every_stream(cell.init_state()),
+            learners,
+            count(self.gaps),
+            count(self.resets),
+        )
+
+    def noise(self, key: PRNGKeyArray, steps: int) -> dict[str, PyTree]:
+        """The random numbers of so many steps for every learner, axes time and streams first. `observe` takes a row."""
+        return {name: self.noise_of(name, own, steps) for name, own in self.own_keys(key).items()}
+
+    def noise_of(self, name: str, key: PRNGKeyArray, steps: int) -> PyTree:
+        """The random numbers of one learner, from a key of its own."""
+        drawn = self.each_stream(lambda key: self.learners[name].noise(self.network.cell, key, steps), key)
+        return drawn if self.streams == 1 else jax.tree.map(lambda leaf: leaf.swapaxes(0, 1), drawn)
+
+    def own_keys(self, key: PRNGKeyArray) -> dict[str, PRNGKeyArray]:
+        """A key for each learner: it depends on its name alone, so that a probe changes nothing for the others."""
+        number = lambda name: 0 if name == APPLIED else zlib.crc32(name.encode())
+        return {name: jax.random.fold_in(key, number(name)) for name in self.learners}
+
+    def observe(
+        self,
+        state: LearningState,
+        x: Float[Array, "*streams n_in"],
+        noise: dict[str, PyTree],
+        reset: Bool[Array, "*streams"] | None = None,
+    ) -> tuple[Observed, Float[Array, "*streams n_out"]]:
+        """Input x arrives. Returns the step so far, to be passed to `learn`, and the output.
+
+        `noise` is one row of what `noise` returns. Where `reset` is true, the state is first set back to its start.
+        """
+        if reset is not None and state.first is None:
+            raise ValueError(
+                "`reset` was given, and this step was built without resets: use LearningStep(resets=True)."
+            )
+
+        def look(a: State, x: Array, reset: Array | None) -> tuple[State, State, Any, Array]:
+            a = a if reset is None else where(reset, self.network.cell.init_state(), a)
+            return a, *self.network.forward(state.weights, a, x)
+
+        before, after, trace, output = self.over_streams(look)(state.a, x, reset)
+        return Observed(state, x, noise, before, after, trace, output, reset), output
+
+    def learn(
+        self,
+        seen: Observed,
+        target: Float[Array, "*streams n_out"] | GivenError | GivenCredit,
+        present: Bool[Array, "*streams"] | None = None,
+        later: frozenset[str] = frozenset(),
+    ) -> tuple[LearningState, Outcome]:
+        """The label arrives, or an error or credit in its place. Returns the next state, and what is known of the step.
+
+        A label counts only where `present` is true. For the learners named in `later`, the work that is due after every
+        `period` steps is not done here: the caller does it with `due`.
+        """
+        state, t = seen.state, seen.state.t
+        unlabelled = _steps_since_label(state, present)
+        first = state.first if seen.reset is None or state.first is None else jnp.where(seen.reset, t, state.first)
+        loss, label, readout, found, learners = self._look(seen, target, present, first)
+        gradients, emitted = {}, {}
+        for name, learner in self.learners.items():
+            emits = learner.emits(t, unlabelled)
+            gradient = None if found[name] is None else self._mean(found[name], emits)
+            if learner.period and name not in later:
+                ends = (t + 1) % learner.period == 0
+                now, learners[name] = self._due_if(ends, name, state.weights.cell, learners[name], unlabelled)
+                gradient = gradient if now is None else now
+            gradients[name] = zeros_like(state.weights.cell) if gradient is None else gradient
+            emitted[name] = jnp.any(emits) if self.streams > 1 else jnp.asarray(emits)
+
+        waits = APPLIED in later and found[APPLIED] is None
+        moves = False if waits else self.learners[APPLIED].emits(t, unlabelled)
+        judged = False if isinstance(target, GivenCredit) else True if present is None else present
+        optimizers, weights = state.optimizers, state.weights
+        cell = descend_if(moves, self.optimizer, gradients[APPLIED], optimizers[0], weights.cell)
+        out = descend_if(judged, self.optimizer, self._mean(readout, judged), optimizers[1], weights.readout)
+        weights = weights._replace(cell=cell[0], readout=out[0])
+        after = LearningState(t + 1, weights, (cell[1], out[1]), seen.after, learners, unlabelled, first)
+        return after, Outcome(seen.x, label, seen.output, loss, seen.after, gradients, emitted)
+
+    def _look(
+        self, seen: Observed, target: Any, present: Array | None, first: Array | None
+    ) -> tuple[Array, Array, Any, dict[str, Any], dict[str, PyTree]]:
+        """Loss, label, gradient of the readout, and each learner's gradient and next state, for every stream."""
+        cell, weights, t = self.network.cell, seen.state.weights, seen.state.t
+
+        def of_stream(seen: Observed, target: Any, present: Array | None, first: Array | None, learners: dict) -> tuple:
+            loss, label, error, cbar = self._judged(weights, seen.output, target, present)
+            views = seen.before, seen.after, seen.trace, label, error, cbar, seen.reset, first
+            tick = Tick(cell, weights.cell, t, *views)
+            pairs = {n: learner.step(tick, learners[n], seen.noise[n]) for n, learner in self.learners.items()}
+            readout: Any = Readout(cast(Any, Outer(error, cell.show(seen.after))), error)
+            return loss, label, readout, *({n: pair[i] for n, pair in pairs.items()} for i in (0, 1))
+
+        alone = seen._replace(
+            state=cast(Any, None)
+        )  # it has no leading axis over streams; learners' states are passed by themselves
+        loss, *others = self.over_streams(of_stream)(alone, target, present, first, seen.state.learners)
+        if self.streams > 1:
+            loss = average(loss) if present is None else _mean_where(present, loss)
+        return loss, *others
+
+    def due(self, name: str, state: LearningState, is_due: Bool[Array, ""] | bool = True) -> LearningState:
+        """The state after the work that is due of the learner `name`, if `is_due`.
+
+        It is for learners that were named in `later` when `learn` was called. A loop over rounds of `period` steps
+        costs less than a branch in every step.
+        """
+
+        def change(part: tuple[PyTree, Weights, PyTree]) -> tuple[PyTree, Weights, PyTree]:
+            learner, weights, optimizer = part
+            gradient, learner = self._due(name, weights, learner, state.unlabelled)
+            if name != APPLIED or gradient is None:
+                return learner, weights, optimizer
+            moves = self._labelled(name, state.unlabelled)
+            return learner, *descend_if(moves, self.optimizer, gradient, optimizer, weights)
+
+        part = state.learners[name], state.weights.cell, state.optimizers[0]
+        part = change(part) if is_due is True else jax.lax.cond(is_due, change, lambda part: part, part)
+        return state._replace(
+            learners=state.learners | {name: part[0]},
+            weights=state.weights._replace(cell=part[1]),
+            optimizers=(part[2], state.optimizers[1]),
+        )
+
+    def _judged(
+        self, weights: NetworkWeights, output: Array, target: Any, present: Array | None
+    ) -> tuple[Array, Array, Array, Credit]:
+        """Loss, label, error and immediate credit of one stream."""
+        nothing, unknown = jnp.zeros_like(output), jnp.full((), jnp.nan, output.dtype)
+        if isinstance(target, GivenCredit):
+            loss, label, error, cbar = unknown, nothing, nothing, target.credit
+        elif isinstance(target, GivenError):
+            loss, label, error, cbar = unknown, nothing, target.error, self.network.credit(weights, target.error)
+        else:
+            loss, error = self.network.loss(output, target)
+            label, cbar = target, self.network.credit(weights, error)
+        if present is None:
+            return loss, label, error, cbar
+        counts = lambda tree: where(present, tree, zeros_like(tree))
+        return jnp.where(present, loss, jnp.nan), counts(label), counts(error), counts(cbar)
+
+    def _due(
+        self, name: str, weights: Weights, state: PyTree, unlabelled: Array | None
+    ) -> tuple[Weights | None, PyTree]:
+        learner, cell = self.learners[name], self.network.cell
+        due = lambda state: learner.due(cell, weights, state)
+        if self.streams > 1 and isinstance(learner, PastFacing):
+            found, state = jax.lax.map(due, state)  # one stream after the other: what it carries stays in the cache
+        else:
+            found, state = self.over_streams(due)(state)
+        return None if found is None else self._mean(found, self._labelled(name, unlabelled)), state
+
+    def _labelled(self, name: str, unlabelled: Array | None) -> Array | bool:
+        """Whether a learner's last period had a label."""
+        return True if unlabelled is None else unlabelled < self.learners[name].period
+
+    def _due_if(
+        self, is_due: Array, name: str, weights: Weights, state: PyTree, unlabelled: Array | None
+    ) -> tuple[Weights | None, PyTree]:
+        due = lambda state: self._due(name, weights, state, unlabelled)
+        nothing = zeros_like(jax.eval_shape(due, state)[0])
+        return jax.lax.cond(is_due, due, lambda state: (nothing, state), state)
+
+    def _mean(self, gradient: PyTree, counts: Array | bool) -> PyTree:
+        """The mean over the streams that count, multiplied out."""
+        return dense(gradient) if self.streams == 1 else average(gradient, self._share(counts))
+
+    def _share(self, counts: Array | bool | None) -> Float[Array, " streams"] | None:
+        """Each stream's share in a mean over those that count; None if all do."""
+        if not isinstance(counts, Array) or counts.ndim == 0:
+            return None
+        number = counts.astype(self.network.cell.dtype)
+        return number / jnp.maximum(jnp.sum(number), 1)
+
+    def over_streams(self, f: Callable) -> Callable:
+        """f, mapped over streams; f itself for a single one."""
+        return f if self.streams == 1 else jax.vmap(f)
+
+    def each_stream(self, draw: Callable[..., PyTree], key: PRNGKeyArray, *of_stream: PyTree) -> PyTree:
+        """What `draw` returns for every stream, each with a key of its own."""
+        return (
+            draw(key, *of_stream)
+            if self.streams == 1
+            else jax.vmap(draw)(jax.random.split(key, self.streams), *of_stream)
+        )
+
+    def in_every_stream(self, tree: PyTree[Array]) -> PyTree[Array]:
+        """The tree, repeated for every stream; the tree itself for a single one."""
+        repeat = lambda leaf: jnp.broadcast_to(leaf, (self.streams, *leaf.shape))
+        return tree if self.streams == 1 else jax.tree.map(repeat, tree)
+
+
+def _steps_since_label(state: LearningState, present: Array | None) -> Array | None:
+    if present is None:
+        return None if state.unlabelled is None else jnp.zeros_like(state.unlabelled)
+    if state.unlabelled is None:
+        raise ValueError("`present` was given, and this step was built without gaps: use LearningStep(gaps=True).")
+    return jnp.where(present, 0, state.unlabelled + 1)
+
+
+def _mean_where(present: Bool[Array, " streams"], loss: Float[Array, " streams"]) -> Float[Array, ""]:
+    """The mean over labelled streams; nan if there are none."""
+    return jnp.sum(jnp.where(present, loss, 0)) / jnp.sum(present).astype(loss.dtype)

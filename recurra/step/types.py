@@ -1,0 +1,67 @@
+"""What goes into a step of learning, what goes on from it, and what is known of it."""
+
+from typing import Any, NamedTuple
+
+from jaxtyping import Array, Bool, Float, Int, PyTree
+
+from recurra.cells.base import Credit, State, Weights
+from recurra.network import NetworkWeights
+
+
+class GivenError(NamedTuple):
+    """An error dL/dz of your own, in the place of a label; its loss is not known (nan)."""
+
+    error: Float[Array, "*streams n_out"]
+
+
+class GivenCredit(NamedTuple):
+    """Credit dL/da of your own, for each state variable, in the place of a label; the readout stands still."""
+
+    credit: Credit
+
+
+class LearningState(NamedTuple):
+    """Everything that goes from one step to the next.
+
+    `t` is the number of the next step. `unlabelled` counts steps since the latest label; it is None in a step built
+    without `gaps`. `first` is the step of the latest reset; it is None in a step built without `resets`. With several
+    streams, what each stream has of its own has a leading axis over streams.
+    """
+
+    t: Int[Array, ""]
+    weights: NetworkWeights
+    optimizers: tuple[PyTree, PyTree]
+    a: State
+    learners: dict[str, PyTree]
+    unlabelled: Int[Array, "*streams"] | None
+    first: Int[Array, "*streams"] | None
+
+
+class Observed(NamedTuple):
+    """A step whose input has arrived and whose label has not."""
+
+    state: LearningState
+    x: Float[Array, "*streams n_in"]
+    noise: dict[str, PyTree]
+    before: State
+    after: State
+    trace: Any
+    output: Float[Array, "*streams n_out"]
+    reset: Bool[Array, "*streams"] | None
+
+
+class Outcome(NamedTuple):
+    """All that is known of one step once it is over, as a recorder sees it.
+
+    `gradients` and `emitted` have one entry for each learner: "applied" for the one that trains, and the probes under
+    their names. With several streams, input, label, output and state have a leading axis over streams; loss and
+    gradients are means over streams, and `emitted` tells whether any stream emitted.
+    """
+
+    input: Float[Array, "*streams n_in"]
+    label: Float[Array, "*streams n_out"]
+    output: Float[Array, "*streams n_out"]
+    loss: Float[Array, ""]
+    state: PyTree[Float[Array, "*streams n"]]
+    gradients: dict[str, Weights]
+    emitted: dict[str, Bool[Array, ""]]

@@ -1,0 +1,1 @@
+"""An experiment on the host: `train` runs one, and keeps its losses, records and checkpoints."""

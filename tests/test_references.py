@@ -1,0 +1,82 @@
+"""Learners against dense tensors in NumPy, on every cell: KeRNL, DNI and DNI(b) have no other step-by-step oracle."""
+
+import jax
+import numpy as np
+import pytest
+
+import dense
+import recurra as rc
+from driving import distance, problem
+from reference import CELLS
+from taking_steps import fixed_noise, gradients, take_steps
+
+STEPS = 12
+
+
+def setting(cell, **events):
+    make, step = CELLS[cell]
+    network, weights, xs, ys = problem(make, steps=STEPS)
+    return network, weights, xs, ys, dense.Trajectory(step, weights, network.cell.init_state(), xs, ys, **events)
+
+
+def compare(path, ours, theirs):
+    """The largest distance over steps, relative to the gradient's size on average."""
+    ours = [np.concatenate([np.ravel(leaf) for leaf in jax.tree.leaves(g)]) for g in ours]
+    size = np.mean([np.linalg.norm(g) for g in theirs])
+    return max(np.linalg.norm(x - y) for x, y in zip(ours, theirs, strict=True)) / size
+
+
+def side_by_side(A):
+    return np.block([[np.asarray(block) for block in row] for row in A])
+
+
+@pytest.mark.parametrize("late", [False, True])
+@pytest.mark.parametrize("cell", CELLS)
+def test_kernl(cell, late):
+    network, weights, xs, ys, path = setting(cell)
+    learner = rc.KeRNL(learning_rate=2.0, perturbation=0.1, late_perturbation=late)
+    ours = gradients(take_steps(network, learner, weights, xs, ys))
+    zeta = np.concatenate(fixed_noise(learner, network.cell, STEPS), axis=1)
+    theirs = dense.kernl(path, zeta, rate=2.0, late=late)
+    assert compare(path, ours, theirs) < 1e-10
+    assert compare(path, ours, dense.kernl(path, zeta, rate=2.0, late=not late)) > 1e-3  # the control
+    assert compare(path, ours, dense.kernl(path, zeta, rate=1.9, late=late)) > 1e-3
+
+
+@pytest.mark.parametrize("cell", CELLS)
+def test_dni(cell):
+    network, weights, xs, ys, path = setting(cell)
+    learner = rc.DNI(learning_rate=0.1, target_interval=3)
+    start = learner.init(network.cell, weights.cell, jax.random.key(1), 2)
+    ours = gradients(take_steps(network, learner, weights, xs, ys, start=start))
+    A = side_by_side(start.A)
+    assert compare(path, ours, dense.dni(path, A, 0.1, 3)) < 1e-10
+    for wrong in ((0.1, 4), (0.09, 3)):
+        assert compare(path, ours, dense.dni(path, A, *wrong)) > 1e-3
+
+
+@pytest.mark.parametrize("cell", CELLS)
+def test_dni_b(cell):
+    network, weights, xs, ys, path = setting(cell)
+    learner = rc.DNIb(learning_rate=0.1, jacobian_rate=0.2, target_interval=3)
+    start = learner.init(network.cell, weights.cell, jax.random.key(1), 2)
+    ours = gradients(take_steps(network, learner, weights, xs, ys, start=start))
+    A, J, W_fb = side_by_side(start.synthesizer.A), np.asarray(start.J[0][0]), np.asarray(start.W_fb)
+    heard = [np.asarray(gate.rec) for gate in weights.cell if gate.rec is not None]
+    np.testing.assert_allclose(J, sum(heard) / len(heard), rtol=1e-12)
+    assert compare(path, ours, dense.dni_b(path, A, J, W_fb, 0.1, 0.2, 3)) < 1e-10
+    for wrong in ((0.1, 0.19, 3), (0.09, 0.2, 3), (0.1, 0.2, 4)):
+        assert compare(path, ours, dense.dni_b(path, A, J, W_fb, *wrong)) > 1e-3
+
+
+@pytest.mark.parametrize("cell", CELLS)
+def test_bptt_and_rtrl(cell):
+    """These have autodiff for an oracle already; here they test the dense tensors that the others rest on."""
+    network, weights, xs, ys, path = setting(cell)
+    for learner, theirs in (
+        (rc.RTRL(), dense.rtrl(path)),
+        (rc.FutureBPTT(T=3), dense.future_bptt(path, 3)),
+        (rc.EfficientBPTT(T=4), dense.efficient_bptt(path, 4)),
+    ):
+        assert compare(path, gradients(take_steps(network, learner, weights, xs, ys)), theirs) < 1e-10
+    assert distance(dense.rtrl(path)[5], dense.future_bptt(path, 3)[5]) > 1e-3
