@@ -12,7 +12,7 @@ FOLDER = Path(__file__).parents[1] / "benchmarks"
 @pytest.mark.parametrize(
     "call",
     [
-        "agreement.check(list(ALGORITHMS), 'gru')",
+        pytest.param("agreement.check(list(ALGORITHMS), 'gru')", marks=pytest.mark.slow),
         "agreement.check(['rtrl', 'uoro', 'e-bptt'], 'lstm', 3)",
         "textbook_agreement.check(['rtrl', 'rflo', 'uoro', 'f-bptt'])",
     ],

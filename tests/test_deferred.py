@@ -26,7 +26,9 @@ STEPS = 2 * SPAN + 5
 LOOKED_AT = (0, SPAN - 2, SPAN - 1, SPAN, 2 * SPAN - 1, 2 * SPAN, STEPS - 1)
 
 
-@pytest.mark.parametrize("cell", CELLS)
+@pytest.mark.parametrize(
+    "cell", [pytest.param(cell, marks=() if cell == "leaky rnn" else pytest.mark.slow) for cell in CELLS]
+)
 def test_gradients_and_influence_are_derivatives_across_spans(cell):
     make, step = CELLS[cell]
     network, weights, xs, ys = problem(make, steps=STEPS)

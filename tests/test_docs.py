@@ -5,6 +5,7 @@ import os
 import re
 import subprocess
 import sys
+from dataclasses import fields
 from pathlib import Path
 
 import pytest
@@ -94,3 +95,19 @@ def test_axes_are_the_paper_s(name, row):
     about = rc.LEARNERS[name].about
     ours = (rc.LEARNERS[name].facing, about.tensor, about.stochastic, about.numerical, about.memory, about.time)
     assert ours == row
+
+
+def test_hyperparameters_start_at_the_paper_s_values():
+    """Its Table 3 and Appendix B; where a task needs others, the paper's experiments set them."""
+    values = lambda learner: {f.name: getattr(learner, f.name) for f in fields(learner) if f.name != "nu"}
+    assert {name: values(kind()) for name, kind in rc.LEARNERS.items() if values(kind())} == {
+        "uoro": {"initial_scale": 1.0},
+        "kf-rtrl": {"initial_scale": 1.0},
+        "r-kf-rtrl": {"initial_scale": 1.0},
+        "r-ok": {"r": 4},
+        "kernl": {"learning_rate": 5.0, "perturbation": 1e-3, "first_alpha": 0.8, "late_perturbation": False},
+        "e-bptt": {"T": 10},
+        "f-bptt": {"T": 10},
+        "dni": {"learning_rate": 1e-3, "target_interval": 5},
+        "dni-b": {"learning_rate": 1e-3, "jacobian_rate": 1e-3, "target_interval": 5},
+    }

@@ -110,7 +110,12 @@ def test_weights_move_only_where_something_is_emitted(name, optimizer):
     assert np.array_equal(np.isfinite(losses), PRESENT)
 
 
-@pytest.mark.parametrize("name", rc.LEARNERS)
+FEW = ("rtrl", "uoro", "kf-rtrl", "e-bptt", "f-bptt", "dni")
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=() if name in FEW else pytest.mark.slow) for name in rc.LEARNERS]
+)
 def test_streams_without_a_label_do_not_count_in_the_mean(name):
     """Three streams with gaps of their own, against each of them alone."""
     learner = rc.LEARNERS[name](**({"T": 3} if name in ("e-bptt", "f-bptt") else {}))

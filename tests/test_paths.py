@@ -117,14 +117,15 @@ def test_exact_gradients(cell, path):
     assert max(worst) < 1e-10
 
 
-def by_hand(learner, cell, streams, seed, rate):
-    """Losses and weights of steps taken one after the other, the learner as published, nothing left for later."""
+@functools.cache
+def by_hand(learner, cell, streams, rate):
+    """A seed's losses and weights, by steps taken one after the other: the learner as published, nothing left to do."""
     step = LearningStep(rc.Network(CELLS[cell][0](2, 3), 2), {APPLIED: learner}, rate, streams)
     experiment = Experiment(step, Rows())
-    key = jax.random.fold_in(jax.random.key(0), seed)
 
     @jax.jit
-    def run(key):
+    def run(seed):
+        key = jax.random.fold_in(jax.random.key(0), seed)
         carry, keys = experiment.init(key)
         rows, _ = experiment.draw(carry, keys, jnp.zeros((), "int32"))
         first = carry.learning._replace(t=jnp.zeros((), "int32"))
@@ -134,13 +135,12 @@ def by_hand(learner, cell, streams, seed, rate):
             state, outcome = step.learn(step.observe(state, x, noise)[0], y)
             return state, outcome.loss
 
-        return jax.lax.scan(one, first, jax.tree.map(lambda leaf: leaf[:STEPS], rows))
+        state, losses = jax.lax.scan(one, first, jax.tree.map(lambda leaf: leaf[:STEPS], rows))
+        return losses, state.weights
 
-    state, losses = run(key)
-    return losses, state.weights
+    return run
 
 
-by_hand = functools.cache(by_hand)
 APPLIED_PATHS = ["vmapped", "streams", "strides", *(pytest.param(p, marks=slow) for p in ("one seed", "one by one"))]
 
 
@@ -156,10 +156,10 @@ def test_every_learner_takes_the_steps_of_the_hand(name, path):
         engine=engine, window=1, progress=False,
     )  # fmt: skip
     for seed in range(seeds):
-        losses, weights = by_hand(learner, cell, streams, seed, 0.1)
+        losses, weights = by_hand(learner, cell, streams, 0.1)(seed)
         np.testing.assert_allclose(run.loss[seed], losses, rtol=1e-7)
         assert distance(jax.tree.map(lambda leaf, seed=seed: leaf[seed], run.weights), weights) < 1e-7
-    held = by_hand(rc.Fixed(), cell, streams, 0, 0.1)[1].cell
+    held = by_hand(rc.Fixed(), cell, streams, 0.1)(0)[1].cell
     assert name == "fixed" or distance(jax.tree.map(lambda leaf: leaf[0], run.weights.cell), held) > 1e-4
 
 

@@ -32,6 +32,7 @@ def recurra(*arguments, cwd, **kwargs):
     return subprocess.run([*COMMAND, *arguments], cwd=cwd, capture_output=True, text=True, timeout=1800, **kwargs)
 
 
+@pytest.mark.slow
 def test_all_of_it_then_killed_and_taken_up_again(tmp_path):
     """Every figure, the ledger and the page; then some runs are lost, made again under SIGKILL, and nothing differs."""
     environment = {**os.environ, "JAX_COMPILATION_CACHE_DIR": str(tmp_path / "programs")}

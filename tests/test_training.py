@@ -119,7 +119,7 @@ CHANGED = [
 ]
 
 
-@pytest.mark.parametrize("streams", [1, 3])
+@pytest.mark.parametrize("streams", [pytest.param(1, marks=pytest.mark.slow), 3])
 @pytest.mark.parametrize(("kind", "method", "instead"), CHANGED)
 def test_what_a_subclass_changes_is_what_is_applied(kind, method, instead, streams):
     changed = type("Changed", (kind,), {method: instead})

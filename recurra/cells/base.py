@@ -90,6 +90,10 @@ class Cell(eqx.Module):
     def forward(self, weights: Weights, a: State, x: Float[Array, " n_in"]) -> tuple[State, Any]:
         """One step: the next state, and its trace."""
 
+    def differing(self, trace: Any) -> Any:
+        """The part of a trace that may differ from step to step, with None for the rest: what to keep of many steps."""
+        return trace
+
     @abc.abstractmethod
     def push(self, weights: Weights, trace: Any, v: Tangent) -> Tangent:
         """J v."""

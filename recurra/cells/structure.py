@@ -34,18 +34,31 @@ def local_derivatives(unit: Unit, a: State, z: State) -> tuple[State, Blocks, Bl
     variables = (*a, *z)
     f = lambda variables: unit(variables[: len(a)], variables[len(a) :])
     reads = _seen_by(jax.make_jaxpr(f)(variables).jaxpr)
-    slopes = lambda variables: [_along(f, i, variables)[1] for i in range(len(variables))]
-    differs = _seen_by(jax.make_jaxpr(slopes)(variables).jaxpr)  # by variable, then by output
+    differs = _differs(f, variables)
     anywhere = tuple(jnp.zeros(1, v.dtype) for v in variables)
     along = functools.cache(lambda i, is_here: _along(f, i, variables if is_here else anywhere))
 
     def block(p: int, i: int) -> Array | None:
-        is_vector = i >= len(a) or bool(differs[i * len(reads) + p])
+        is_vector = i >= len(a) or differs(p, i)
         return along(i, is_vector)[1][p] if i in reads[p] else None
 
     rows = [tuple(block(p, i) for i in range(len(variables))) for p in range(len(reads))]
     H, D = (tuple(row[part] for row in rows) for part in (slice(len(a)), slice(len(a), None)))
     return along(len(a), True)[0], H, D
+
+
+def constant_leaks(unit: Unit, a: State, z: State) -> set[tuple[int, int]]:
+    """The pairs (p, q) of which H[p][q] is one number that never differs."""
+    differs = _differs(lambda variables: unit(variables[: len(a)], variables[len(a) :]), (*a, *z))
+    return {(p, q) for p in range(len(a)) for q in range(len(a)) if not differs(p, q)}
+
+
+def _differs(f: Callable[[State], State], variables: State) -> Callable[[int, int], bool]:
+    """Whether the derivative of output p in variable i depends on any variable."""
+    slopes = lambda variables: [_along(f, i, variables)[1] for i in range(len(variables))]
+    seen = _seen_by(jax.make_jaxpr(slopes)(variables).jaxpr)  # by variable, then by output
+    outputs = len(seen) // len(variables)
+    return lambda p, i: bool(seen[i * outputs + p])
 
 
 def _along(f: Callable[[State], State], i: int, at: State) -> tuple[State, State]:

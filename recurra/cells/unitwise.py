@@ -23,7 +23,7 @@ from jaxtyping import Array, Float, PRNGKeyArray
 
 from recurra.cells.base import Cell, Credit, Influence, State, Tangent
 from recurra.cells.initial import MatrixInit
-from recurra.cells.structure import Blocks, check_unit, local_derivatives, variables_read
+from recurra.cells.structure import Blocks, check_unit, constant_leaks, local_derivatives, variables_read
 from recurra.linalg import Outer, add, add_or_zero, matvec, mul, total, vecmat
 
 
@@ -127,6 +127,12 @@ class UnitwiseCell(Cell):
         z = tuple(total(*heard(gate)) for gate in weights)
         new, H, D = local_derivatives(self.unit, a, z)
         return new, Trace(H, D, ahat)
+
+    def differing(self, trace: Trace) -> Trace:
+        constant = constant_leaks(self.unit, *self._blank())
+        kept = lambda p, row: tuple(None if (p, q) in constant else h for q, h in enumerate(row))
+        H = tuple(kept(p, row) for p, row in enumerate(trace.H))
+        return Trace(H, trace.D, trace.ahat._replace(bias=None))
 
     def push(self, weights: Gates, trace: Trace, v: Tangent) -> Tangent:
         if v[0].ndim == 2:  # one product of matrices for all gates and the leak

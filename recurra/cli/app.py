@@ -47,7 +47,7 @@ def _keep_compiled_programs() -> None:
     cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
     kind = zlib.crc32(processor().encode())
     os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(cache / "recurra" / f"{__version__}-{kind:08x}"))
-    os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0")  # a start has a dozen small ones
+    os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0")  # also small programs are kept
 
 
 def execute(arguments: list[str]) -> int:

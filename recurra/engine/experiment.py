@@ -32,7 +32,7 @@ class Carry(NamedTuple):
 
 
 class Recorder(Protocol):
-    """Makes something to keep of every step; it may carry a state of its own from step to step."""
+    """Returns what is kept of every step; it may carry a state of its own from step to step."""
 
     def init(self, step: LearningStep, state: LearningState) -> PyTree:
         """Its state before the first step."""

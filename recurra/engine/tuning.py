@@ -1,4 +1,4 @@
-"""Every number that was tuned, and where it was measured.
+"""The tuned numbers of the engine, and where they were measured.
 
 "Core" is one core of a 2-core cloud machine (AVX-512); "GPU" is an NVIDIA H200. `benchmarks/NOTES.md` tells more.
 """

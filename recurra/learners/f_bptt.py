@@ -2,6 +2,7 @@
 
 from typing import Any, NamedTuple
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, PRNGKeyArray, PyTree
@@ -35,14 +36,15 @@ class FutureBPTT(FutureFacing):
         checks.whole(self, "T")
 
     def init(self, cell: Cell, weights: Weights, key: PRNGKeyArray, n_out: int) -> Segment:
-        return Segment(cell.no_traces(weights, self.T + 1), no_credit(cell, self.T + 1))
+        return Segment(cell.differing(cell.no_traces(weights, self.T + 1)), no_credit(cell, self.T + 1))
 
     def credit(self, tick: Tick, state: Segment) -> tuple[Credit, Any, Segment]:
-        traces = put(state.traces, tick.t, tick.trace)
+        traces = put(state.traces, tick.t, tick.cell.differing(tick.trace))
+        trace = lambda lag: eqx.combine(ago(traces, tick.t, lag), tick.trace)  # what never differs is the present's
         cbar = tick.cell.dense_credit(tick.cbar)
 
         def pull(c: State, lag: Array) -> tuple[State, State]:
-            cJ = tick.cell.pull(tick.weights, ago(traces, tick.t, lag), c)
+            cJ = tick.cell.pull(tick.weights, trace(lag), c)
             if tick.first is not None:  # nothing from before a reset counts
                 cJ = tuple(jnp.where(lag < tick.steps_connected, c, 0) for c in cJ)
             return cJ, cJ
@@ -51,4 +53,4 @@ class FutureBPTT(FutureFacing):
         c = jax.tree.map(lambda c, more, now: jnp.concatenate([c[1:] + more, now[None]]), state.credit, reached, cbar)
         # Before step T there is no step t - T yet, so nothing is emitted.
         oldest = tuple(jnp.where(tick.t >= self.T, rows[0], 0) for rows in c)
-        return oldest, ago(traces, tick.t, self.T), Segment(traces, c)
+        return oldest, trace(self.T), Segment(traces, c)
