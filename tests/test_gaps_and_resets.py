@@ -175,3 +175,20 @@ def test_a_step_built_without_gaps_or_resets_says_so():
     seen, _ = step.observe(state, xs[0], noise)
     with pytest.raises(ValueError, match="gaps=True"):
         step.learn(seen, ys[0], jnp.array(True))
+
+
+def test_both_functions_can_be_jitted_and_vmapped():
+    network, _, xs, ys, _ = setting("leaky rnn")
+    step = LearningStep(network, {APPLIED: rc.UORO()}, 0.1)
+    noise = jax.tree.map(lambda rows: rows[0], step.noise(jax.random.key(2), 1))
+
+    def one(key):
+        seen, _ = step.observe(step.init(key), xs[0], noise)
+        return step.learn(seen, ys[0])[0].weights
+
+    keys = jax.random.split(jax.random.key(1), 3)
+    together = jax.vmap(one)(keys)
+    for i, key in enumerate(keys):
+        seen, _ = jax.jit(step.observe)(step.init(key), xs[0], noise)
+        alone = jax.jit(step.learn)(seen, ys[0])[0].weights
+        assert distance(jax.tree.map(lambda leaf, i=i: leaf[i], together), alone) < 1e-12

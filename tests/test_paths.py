@@ -141,11 +141,17 @@ def by_hand(learner, cell, streams, rate):
     return run
 
 
-APPLIED_PATHS = ["vmapped", "streams", "strides", *(pytest.param(p, marks=slow) for p in ("one seed", "one by one"))]
+#: learners of every kind on the three paths that differ most
+KINDS = {"streams": rc.LEARNERS, "vmapped": ("rtrl", "uoro", "e-bptt"), "strides": ("rtrl", "f-bptt", "e-bptt")}
+APPLIED_PATHS = ["one seed", "one by one", "vmapped", "streams", "strides", "strides as published"]
+RUNS = [
+    pytest.param(name, path, marks=() if name in KINDS.get(path, ()) else slow)
+    for path in APPLIED_PATHS
+    for name in rc.LEARNERS
+]
 
 
-@pytest.mark.parametrize("path", [*APPLIED_PATHS, pytest.param("strides as published", marks=slow)])
-@pytest.mark.parametrize("name", rc.LEARNERS)
+@pytest.mark.parametrize(("name", "path"), RUNS)
 def test_every_learner_takes_the_steps_of_the_hand(name, path):
     """Weights that move at every step, over all of a run."""
     seeds, streams, engine = PATHS[path]

@@ -50,7 +50,10 @@ def test_gradients_are_derivatives_of_the_loss_through_what_is_shown(kind):
     assert others is None or distance(gradients(others)[5], gradients(visited)[5]) > 1e-3
 
 
-@pytest.mark.parametrize("name", rc.LEARNERS)
+QUICK = ("rtrl", "uoro", "dni", "dni-b", "e-bptt")
+
+
+@pytest.mark.parametrize("name", [pytest.param(n, marks=() if n in QUICK else pytest.mark.slow) for n in rc.LEARNERS])
 def test_every_learner_trains_a_cell_that_shows_both(name):
     settings = {"steps": 40, "optimizer": 0.1, "progress": False}
     run, start = (

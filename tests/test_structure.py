@@ -243,7 +243,7 @@ def test_a_leak_that_is_off_by_a_thousandth_is_noticed():
     assert distance(found, by_autodiff(network, weights, xs, ys)) > 1e-4
 
 
-@pytest.mark.parametrize("make", [two_leaks, linear])
+@pytest.mark.parametrize("make", [two_leaks, pytest.param(linear, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("name", [*rc.LEARNERS, "late rflo"])
 def test_every_learner_takes_leaks_of_any_shape(name, make):
     network, weights, xs, ys = problem(make, n=N, steps=12)

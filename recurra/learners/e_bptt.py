@@ -47,5 +47,5 @@ class EfficientBPTT(Unfaced):
             cJ = cell.pull(weights, step.traces, c)
             return where(step.connected, cJ, zeros_like(cJ)), c
 
-        c = back(pull, zeros_like(cell.init_state()), state)
+        c = back(pull, zeros_like(cell.init_state()), state, seldom=True)
         return summed(jax.vmap(lambda trace, c: cell.deposit(weights, trace, c))(state.traces, c)), state

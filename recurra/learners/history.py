@@ -35,7 +35,14 @@ def _slot(t: Int[Array, ""], length: int) -> Int[Array, ""]:
     return jax.lax.rem(t, t.dtype.type(length))
 
 
-def back(f: Callable[[State, Any], tuple[State, State]], start: State, steps: PyTree[Array]) -> Credits:
-    """f from the last step to the first, as `jax.lax.scan` does; what it returns for each of them."""
+def back(
+    f: Callable[[State, Any], tuple[State, State]], start: State, steps: PyTree[Array], seldom: bool = False
+) -> Credits:
+    """f from the last step to the first, as `jax.lax.scan` does; what it returns for each of them.
+
+    What is done seldom stays a loop on a CPU, where unrolled code would crowd out that of every step.
+    """
     length = len(jax.tree.leaves(steps)[0])
-    return jax.lax.scan(f, start, steps, reverse=True, unroll=min(length, UNROLLED))[1]
+    scan = lambda unroll: lambda start, steps: jax.lax.scan(f, start, steps, reverse=True, unroll=unroll)[1]
+    unrolled = scan(min(length, UNROLLED))
+    return jax.lax.platform_dependent(start, steps, cpu=scan(1), default=unrolled) if seldom else unrolled(start, steps)

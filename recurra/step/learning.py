@@ -35,6 +35,10 @@ class LearningStep(eqx.Module):
     gaps: bool = False
     resets: bool = False
 
+    def __hash__(self) -> int:
+        # `jax.jit(step.observe)` keeps what it compiled by this; the generated hash would stumble over the dictionary.
+        return hash(tuple(jax.tree.leaves(self)))
+
     def init(self, key: PRNGKeyArray) -> LearningState:
         """The state before the first step."""
         return self.start(*jax.random.split(key))
