@@ -13,7 +13,8 @@ FOLDER = Path(__file__).parents[1] / "benchmarks"
     "call",
     [
         pytest.param("agreement.check(list(ALGORITHMS), 'gru')", marks=pytest.mark.slow),
-        "agreement.check(['rtrl', 'uoro', 'e-bptt'], 'lstm', 3)",
+        pytest.param("agreement.check(['rtrl', 'uoro', 'e-bptt'], 'lstm', 3)", marks=pytest.mark.slow),
+        "agreement.check(['rflo', 'uoro', 'e-bptt'], 'rnn', 3)",
         "textbook_agreement.check(['rtrl', 'rflo', 'uoro', 'f-bptt'])",
     ],
 )

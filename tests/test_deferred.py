@@ -107,6 +107,7 @@ def trained(specialise, chunk=None, learner=None, **settings):
     return rc.train(network, learner or rc.RTRL(), rc.Add(), engine=engine, **arguments)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("streams", [1, 3])
 @pytest.mark.parametrize("learner", [rc.RTRL(), rc.RFLO()])
 def test_training_follows_the_same_path(learner, streams):
@@ -168,6 +169,7 @@ def test_rounds_of_several_lengths_go_together_where_nothing_is_recorded(strides
     assert distance(*tensors) < 1e-9
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("learner", [LazyRTRL(), rc.UORO(), rc.EfficientBPTT(), rc.EfficientBPTT(T=9)])
 def test_strides_of_known_length_take_the_same_steps(learner):
     """As on an accelerator: from inside one stride to inside another, and whole ones between."""

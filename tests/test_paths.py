@@ -84,9 +84,8 @@ def oracle(cell):
 
 
 #: the rest is for `make test-all`
-QUICK = [("leaky rnn", path) for path in PATHS] + [
-    (cell, path) for cell in ("lstm", "gru") for path in ("one seed", "streams")
-]
+LEAKY = ("one seed", "vmapped", "streams", "strides", "strides as published", "cut")
+QUICK = [("leaky rnn", path) for path in LEAKY] + [(cell, path) for cell in ("lstm", "gru") for path in ("streams",)]
 slow = pytest.mark.slow
 EVERY = [pytest.param(cell, path, marks=() if (cell, path) in QUICK else slow) for cell in CELLS for path in PATHS]
 

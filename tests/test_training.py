@@ -151,6 +151,7 @@ OF_STREAMS = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("learner", "cell"),
     [(learner, rc.RNN) for learner in OF_STREAMS] + [(rc.RFLO(), rc.LSTM), (rc.RTRL(), rc.LSTM)],
@@ -565,6 +566,7 @@ def test_chunks_do_not_change_a_bit_of_a_result():
     assert all(map(np.array_equal, jax.tree.leaves(whole.weights), jax.tree.leaves(cut.weights)))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("learner", [rc.RFLO(), rc.KFRTRL(), rc.RTRL()])
 def test_seeds_do_the_same_together_and_one_by_one(learner):
     run = lambda group: train(learner, task=rc.Add(), steps=70, seeds=5, window=1, engine=rc.ScanEngine(group=group))

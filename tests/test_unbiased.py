@@ -72,7 +72,9 @@ def test_expectation_is_rtrl_s_tensor(name, cell):
     assert every.std(axis=0).max() > 1e-3  # and not because nothing was random
 
 
-@pytest.mark.parametrize("cell", CELLS)
+@pytest.mark.parametrize(
+    "cell", ["leaky rnn", "lstm", *(pytest.param(c, marks=pytest.mark.slow) for c in ("rnn", "gru"))]
+)
 def test_full_rank_kronecker_sum_is_rtrl_without_randomness(cell):
     network, weights, xs, ys = problem(CELLS[cell][0], n=2, n_in=2, steps=8)
     learner = rc.ROK(r=5)  # ahat has n + n_in + 1 = 5 entries
