@@ -129,6 +129,7 @@ def test_general_cells_are_exact_too(name):
     rtrl = drive(network, rc.RTRL(), weights, xs, ys)
     future = drive(network, rc.FutureBPTT(T=T), weights, xs, ys)
     segment = drive(network, rc.EfficientBPTT(T=T), weights, xs, ys)
+    assert all(distance(future[t][0], jax.tree.map(jnp.zeros_like, weights.cell)) == 0 for t in range(T))
     for t in (3, 5):
         expected = reference.gradient_of_one_loss(step, weights.cell, weights.readout, a0, xs, ys, t)
         assert distance(rtrl[t][0], expected) < EXACT
