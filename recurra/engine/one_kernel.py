@@ -11,7 +11,8 @@ import functools
 import os
 import warnings
 
-#: Bytes that a step may touch. Core: at n = 512 one kernel still is faster, at n = 1024 it is not.
+#: Bytes that a step may touch. On a core of an AMD EPYC, 100,000 steps of one product and one outer product at n = 256
+#: take 0.66 s in one kernel and 1.35 s without.
 LIMIT = 2**24
 FLAG = f"--xla_backend_extra_options=xla_cpu_small_while_loop_byte_threshold={LIMIT}"
 

@@ -1,10 +1,10 @@
 """The tuned numbers of the engine, and where they were measured.
 
-"Core" is one core of a 2-core cloud machine (AVX-512); "GPU" is an NVIDIA H200. `benchmarks/NOTES.md` tells more.
+"Core" is one core of a 2-core cloud machine (AMD EPYC); "GPU" is an NVIDIA H200. `benchmarks/NOTES.md` tells more.
 """
 
-#: Steps that an accelerator takes without asking the host whether to go on. GPU, RFLO and UORO at n = 32: with fewer
-#: steps, more time goes into starting kernels.
+#: Steps that an accelerator takes without asking the host whether to go on. GPU: 128 steps
+#: take about as long for each, and fewer runs are whole multiples of them.
 STRIDE = 32
 #: Steps that are launched together, at most. GPU: with eight a step takes a tenth less, and compiling a third longer.
 UNROLLED_STEPS = 5
@@ -46,5 +46,5 @@ ACCELERATOR_BYTES = 192 * 2**10
 #: faster as calls of a library.
 SMALL_M, SMALL_K, SMALL_N = 32, 128, 128
 
-#: After so many steps RTRL brings its tensor up to date, on a CPU. Core, n = 32 and 128: the best power of two.
+#: After so many steps RTRL brings its tensor up to date, on a CPU.
 SPAN = 16

@@ -148,9 +148,8 @@ class LearningStep(eqx.Module):
             readout: Any = Readout(cast(Any, Outer(error, cell.show(seen.after))), error)
             return loss, label, readout, *({n: pair[i] for n, pair in pairs.items()} for i in (0, 1))
 
-        alone = seen._replace(
-            state=cast(Any, None)
-        )  # it has no leading axis over streams; learners' states are passed by themselves
+        # The state has no leading axis over streams, but for those of the learners, which are passed by themselves.
+        alone = seen._replace(state=cast(Any, None))
         loss, *others = self.over_streams(of_stream)(alone, target, present, first, seen.state.learners)
         if self.streams > 1:
             loss = average(loss) if present is None else _mean_where(present, loss)
