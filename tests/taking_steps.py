@@ -2,6 +2,7 @@
 
 import functools
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 
@@ -25,7 +26,9 @@ def take_steps(
     network, learner, weights, xs, ys, optimizer=0.0, noise=None, reset=None, present=None, start=None, streams=1
 ):
     """Each step's outcome and the state after it; with no optimizer the weights are held."""
-    step, one = compiled_step(network, learner, optimizer, streams, present is not None, reset is not None)
+    # A general cell holds arrays, by which nothing can be looked up.
+    make = compiled_step.__wrapped__ if any(map(eqx.is_array, jax.tree.leaves(network))) else compiled_step
+    step, one = make(network, learner, optimizer, streams, present is not None, reset is not None)
     state = step.init(jax.random.key(1))._replace(weights=weights)
     if start is None and streams == 1:
         start = learner.init(network.cell, weights.cell, jax.random.key(1), network.n_out)
