@@ -51,8 +51,8 @@ def journey(name: str, kind: str = "rnn", streams: int = 1):
     step = recurra.LearningStep(recurra.Network(cell, n_out=2), {APPLIED: learner}, RATE, streams)
     key_state, key_noise, key_task = jax.random.split(jax.random.key(0), 3)
     first, noise = step.init(key_state), step.noise(key_noise, STEPS)
-    draw = lambda key: recurra.Add().block(recurra.Add().init(key, dtype), key, jnp.array(0), dtype)[:2]
-    x, label = step.each_stream(draw, key_task)
+    draw = lambda key: recurra.Add().block(recurra.Add().init(key, dtype), key, jnp.array(0), dtype)[0]
+    x, label, *_ = step.each_stream(draw, key_task)
     if streams > 1:  # steps go first
         x, label = (leaf.swapaxes(0, 1) for leaf in (x, label))
     last, losses = by_library(step, first, (x, label, noise))

@@ -10,9 +10,11 @@ if TYPE_CHECKING:  # what tools and readers see; at run time each name is import
     from recurra.cells import LSTM as LSTM
     from recurra.cells import RNN as RNN
     from recurra.cells import GeneralCell as GeneralCell
+    from recurra.cells import UnitwiseCell as UnitwiseCell
     from recurra.engine.scan import ScanEngine as ScanEngine
     from recurra.learners import *  # noqa: F403
     from recurra.linalg import noise as noise
+    from recurra.losses import Loss as Loss
     from recurra.losses import SigmoidCrossEntropy as SigmoidCrossEntropy
     from recurra.losses import SoftmaxCrossEntropy as SoftmaxCrossEntropy
     from recurra.losses import SquaredError as SquaredError
@@ -21,10 +23,15 @@ if TYPE_CHECKING:  # what tools and readers see; at run time each name is import
     from recurra.step import GivenError as GivenError
     from recurra.step import LearningStep as LearningStep
     from recurra.step import Outcome as Outcome
+    from recurra.tasks import BLOCK as BLOCK
     from recurra.tasks import Add as Add
     from recurra.tasks import Arrays as Arrays
     from recurra.tasks import Mimic as Mimic
+    from recurra.tasks import Rows as Rows
+    from recurra.tasks import Task as Task
     from recurra.training import record as record
+    from recurra.training.checkpoint import CheckpointError as CheckpointError
+    from recurra.training.interrupts import Interrupted as Interrupted
     from recurra.training.result import Result as Result
     from recurra.training.result import standard_error as standard_error
     from recurra.training.train import train as train
@@ -39,14 +46,16 @@ _one_kernel.request()
 #: without it, so nothing is imported before it is asked for. Learners are not listed: see `recurra.learners`.
 _HOMES = {
     "": ("cells", "learners", "tasks"),
-    "cells": ("GRU", "LSTM", "RNN", "GeneralCell"),
+    "cells": ("GRU", "LSTM", "RNN", "GeneralCell", "UnitwiseCell"),
     "engine.scan": ("ScanEngine",),
     "linalg": ("noise",),
-    "losses": ("SigmoidCrossEntropy", "SoftmaxCrossEntropy", "SquaredError"),
+    "losses": ("Loss", "SigmoidCrossEntropy", "SoftmaxCrossEntropy", "SquaredError"),
     "network": ("Network",),
     "step": ("GivenCredit", "GivenError", "LearningStep", "Outcome"),
-    "tasks": ("Add", "Arrays", "Mimic"),
+    "tasks": ("BLOCK", "Add", "Arrays", "Mimic", "Rows", "Task"),
     "training": ("record",),
+    "training.checkpoint": ("CheckpointError",),
+    "training.interrupts": ("Interrupted",),
     "training.result": ("Result", "standard_error"),
     "training.train": ("train",),
 }
@@ -58,7 +67,8 @@ if not TYPE_CHECKING:  # a type checker that sees a `__getattr__` would accept e
     def __getattr__(name: str) -> Any:
         if name == "__all__":  # asked for by `from recurra import *`
             return [*_MODULE_OF, *_of_learners()]
-        if name.startswith("_") or (name not in _MODULE_OF and name not in _of_learners()):
+        # Learners begin with a capital letter. Any other name may be a module that is just being imported.
+        if name not in _MODULE_OF and not (name[:1].isupper() and name in _of_learners()):
             raise AttributeError(f"module 'recurra' has no attribute {name!r}")
         globals()[name] = value = _found(_MODULE_OF.get(name, "learners"), name)
         return value

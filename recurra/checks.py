@@ -1,13 +1,26 @@
 """Errors that name the problem, the value seen and the fix, before anything runs."""
 
+import dataclasses
 import numbers
 from typing import Any
 
+import equinox as eqx
 import jax
 import jax.core
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import DTypeLike
+
+
+class Part(eqx.Module):
+    """A part of an experiment, whose fields are its settings. NumPy's numbers are stored as plain ones."""
+
+    def __check_init__(self) -> None:
+        # Equinox calls this one, whatever a subclass does. The object is frozen by now, hence the long way to set.
+        for field in dataclasses.fields(self):
+            value = getattr(self, field.name, None)
+            if isinstance(value, np.generic) or (isinstance(value, np.ndarray) and value.ndim == 0):
+                object.__setattr__(self, field.name, value.item())
 
 
 def float_dtype(dtype: DTypeLike | None) -> jnp.dtype:
@@ -68,6 +81,32 @@ def whole_number(what: str, value: Any, least: int = 1) -> int:
 def whole(owner: Any, name: str, least: int = 1) -> None:
     """Raise unless the field `name` of `owner` is a whole number of at least `least`."""
     whole_number(f"`{name}` of {type(owner).__name__}", getattr(owner, name), least)
+
+
+def flag(owner: Any, name: str) -> None:
+    """Raise unless the field `name` of `owner` is True or False."""
+    value = getattr(owner, name)
+    if not isinstance(value, bool | np.bool):
+        raise TypeError(f"`{name}` of {type(owner).__name__} must be True or False, and is {value!r}.")
+
+
+def draws(owner: Any, name: str, example: str, shape: Any, wanted: tuple[int, ...] | None = None) -> None:
+    """Raise unless the field `name` of `owner` draws an array from a key, the argument `shape` and a type."""
+    function(owner, name, example)
+    draw = getattr(owner, name)
+    if getattr(draw, "__module__", "").startswith("recurra."):  # ours, and tested
+        return
+    dtype, wanted = jnp.zeros(()).dtype, shape if wanted is None else wanted
+    what = f"`{name}` of {type(owner).__name__}"
+    try:
+        found = jax.eval_shape(lambda key: draw(key, shape, dtype), jax.random.key(0))
+    except Exception as error:
+        raise TypeError(
+            f"{what} is called with a key, {shape} and {dtype}, as {example} is, and fails: {error}"
+        ) from error
+    if (getattr(found, "shape", None), getattr(found, "dtype", None)) != (wanted, dtype):
+        told = found if not hasattr(found, "shape") else f"{found.dtype} of shape {found.shape}"
+        raise TypeError(f"{what} must return {dtype} of shape {wanted} here, as {example} does, and returns {told}.")
 
 
 def function(owner: Any, name: str, example: str) -> None:

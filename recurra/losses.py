@@ -2,20 +2,25 @@
 
 import abc
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
+from recurra import checks
 
-class Loss(eqx.Module):
-    """A loss returns its value and its error, the derivative in the readout."""
+
+class Loss(checks.Part):
+    """A loss returns its value and its error, the derivative in the readout. Subclass it for one of your own."""
 
     @abc.abstractmethod
     def __call__(
         self, z: Float[Array, " n_out"], label: Float[Array, " n_out"]
     ) -> tuple[Float[Array, ""], Float[Array, " n_out"]]: ...
+
+    def check_outputs(self, n_out: int) -> None:
+        """Raise if a readout of so many outputs makes no sense under the loss."""
+        return None
 
     def check_labels(self, labels: np.ndarray) -> None:
         """Raise if these labels, one row a step, make no sense under the loss."""
@@ -30,6 +35,13 @@ class SoftmaxCrossEntropy(Loss):
     ) -> tuple[Float[Array, ""], Float[Array, " n_out"]]:
         log_y = jax.nn.log_softmax(z)
         return -jnp.sum(label * log_y), jnp.exp(log_y) - label
+
+    def check_outputs(self, n_out: int) -> None:
+        if n_out == 1:
+            raise ValueError(
+                "`n_out` is 1, and the softmax of a single output is always 1: use SigmoidCrossEntropy or "
+                "SquaredError, or two outputs."
+            )
 
     def check_labels(self, labels: np.ndarray) -> None:
         _check_probabilities(labels, "softmax cross-entropy")

@@ -2,7 +2,6 @@
 
 from typing import Any, NamedTuple
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, PRNGKeyArray
@@ -29,7 +28,7 @@ class NetworkWeights(NamedTuple):
     feedback: Float[Array, "n_out n"] | None
 
 
-class Network(eqx.Module):
+class Network(checks.Part):
     """A recurrent network with a readout, ready to learn.
 
     With `random_feedback` the immediate credit reaches the state through fixed random weights instead of the
@@ -43,6 +42,7 @@ class Network(eqx.Module):
 
     def __check_init__(self) -> None:
         checks.whole(self, "n_out")
+        checks.flag(self, "random_feedback")
         if not isinstance(self.cell, Cell):
             raise TypeError(
                 f"`cell` of Network must be a recurra cell, and is {type(self.cell).__name__}: wrap an Equinox cell "
@@ -50,6 +50,7 @@ class Network(eqx.Module):
             )
         if not isinstance(self.loss, Loss):
             raise TypeError(f"`loss` of Network must be a recurra loss such as SquaredError(), and is {self.loss!r}.")
+        self.loss.check_outputs(self.n_out)
 
     def init(self, key: PRNGKeyArray) -> NetworkWeights:
         """w_out ~ N(0, 1/√n), b_out = 0, and the cell's own start."""

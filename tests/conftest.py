@@ -1,6 +1,7 @@
 """The session runs in float64, promotes no dtype silently, checks shapes at run time and fails on warnings."""
 
 import os
+import signal
 import tempfile
 
 import jax
@@ -19,3 +20,8 @@ os.environ["XLA_FLAGS"] = f"{os.environ.get('XLA_FLAGS', '')} {QUICKLY}".strip()
 
 # Commands that tests start keep their compiled programs for each other, and nothing in the user's own folder.
 os.environ.setdefault("XDG_CACHE_HOME", tempfile.mkdtemp(prefix="recurra-tests-"))
+
+# A shell starts what it puts into the background with Ctrl-C ignored, and tests press it.
+for number in (signal.SIGINT, signal.SIGTERM, getattr(signal, "SIGHUP", signal.SIGTERM)):
+    if signal.getsignal(number) is signal.SIG_IGN:
+        signal.signal(number, signal.default_int_handler if number == signal.SIGINT else signal.SIG_DFL)

@@ -23,7 +23,7 @@ from reference import CELLS
 STEPS, T = 70, 4  # two strides, and a rest
 
 
-class Rows(rc.tasks.Task):
+class Random(rc.Task):
     """Random inputs and labels, other ones for every key."""
 
     n_in, n_out = 2, 2
@@ -34,7 +34,7 @@ class Rows(rc.tasks.Task):
     def block(self, state, key, number, dtype):
         key_x, key_y = jax.random.split(key)
         x = jax.random.normal(key_x, (BLOCK, 2), dtype)
-        return x, jax.nn.softmax(jax.random.normal(key_y, (BLOCK, 2), dtype)), None
+        return rc.Rows(x, jax.nn.softmax(jax.random.normal(key_y, (BLOCK, 2), dtype))), None
 
 
 #: name -> (seeds, streams, engine)
@@ -97,7 +97,7 @@ def test_exact_gradients(cell, path):
     record = {"x": lambda o: o.input, "y": lambda o: o.label, "g": rc.record.gradients}
     probes = {"future": rc.FutureBPTT(T=T), "segment": rc.EfficientBPTT(T=T)}
     run = rc.train(
-        network, rc.RTRL(), Rows(), steps=STEPS + T, seeds=seeds, streams=streams, optimizer=0.0, engine=engine,
+        network, rc.RTRL(), Random(), steps=STEPS + T, seeds=seeds, streams=streams, optimizer=0.0, engine=engine,
         probes=probes, record=record, progress=False,
     )  # fmt: skip
     assert run.records["x"].shape[:2] == (seeds, STEPS)
@@ -120,7 +120,7 @@ def test_exact_gradients(cell, path):
 def by_hand(learner, cell, streams, rate):
     """A seed's losses and weights, by steps taken one after the other: the learner as published, nothing left to do."""
     step = LearningStep(rc.Network(CELLS[cell][0](2, 3), 2), {APPLIED: learner}, rate, streams)
-    experiment = Experiment(step, Rows())
+    experiment = Experiment(step, Random())
 
     @jax.jit
     def run(seed):
@@ -130,8 +130,8 @@ def by_hand(learner, cell, streams, rate):
         first = carry.learning._replace(t=jnp.zeros((), "int32"))
 
         def one(state, row):
-            x, y, noise = row
-            state, outcome = step.learn(step.observe(state, x, noise)[0], y)
+            rows, noise = row
+            state, outcome = step.learn(step.observe(state, rows.x, noise)[0], rows.label)
             return state, outcome.loss
 
         state, losses = jax.lax.scan(one, first, jax.tree.map(lambda leaf: leaf[:STEPS], rows))
@@ -157,8 +157,8 @@ def test_every_learner_takes_the_steps_of_the_hand(name, path):
     cell = "lstm" if name in ("rtrl", "rflo") else "leaky rnn"  # these have faster forms, for an LSTM
     learner = rc.LEARNERS[name](**({"T": T} if name in ("e-bptt", "f-bptt") else {}))
     run = rc.train(
-        rc.Network(CELLS[cell][0](2, 3), 2), learner, Rows(), steps=STEPS, seeds=seeds, streams=streams, optimizer=0.1,
-        engine=engine, window=1, progress=False,
+        rc.Network(CELLS[cell][0](2, 3), 2), learner, Random(), steps=STEPS, seeds=seeds, streams=streams,
+        optimizer=0.1, engine=engine, window=1, progress=False,
     )  # fmt: skip
     for seed in range(seeds):
         losses, weights = by_hand(learner, cell, streams, 0.1)(seed)
@@ -181,9 +181,9 @@ def test_the_gradient_that_train_applies_for_a_segment(cell, strides, streams):
     network = rc.Network(make(2, 3), 2)
     engine = rc.ScanEngine(strides=strides)
     settings = {"optimizer": rate, "streams": streams, "engine": engine, "progress": False}
-    run = rc.train(network, rc.EfficientBPTT(T=segment), Rows(), steps=segment, **settings)
+    run = rc.train(network, rc.EfficientBPTT(T=segment), Random(), steps=segment, **settings)
     record = {"x": lambda o: o.input, "y": lambda o: o.label}
-    start = rc.train(network, rc.Fixed(), Rows(), steps=segment, record=record, **settings | {"optimizer": 0.0})
+    start = rc.train(network, rc.Fixed(), Random(), steps=segment, record=record, **settings | {"optimizer": 0.0})
     W, readout, _ = jax.tree.map(lambda leaf: leaf[0], start.weights)
     x, y = (start.records[name][0].reshape(segment, streams, 2) for name in ("x", "y"))
     a0, step = network.cell.init_state(), CELLS[cell][1]
@@ -217,7 +217,7 @@ def test_members_may_differ_in_numbers():
     """Another learning rate and another leak for each member, in one compiled program."""
     network = rc.Network(rc.RNN(2, 3, 0.4), 2)
     step = LearningStep(network, {APPLIED: rc.RFLO()}, 0.1)
-    experiment = Experiment(step, Rows()).traced
+    experiment = Experiment(step, Random()).traced
     rates, alphas = jnp.array([0.1, 0.3, 0.2]), jnp.array([0.4, 0.5, 0.9])
     blank = jax.tree.map(lambda leaf: None, experiment)
     is_none = lambda leaf: leaf is None
@@ -228,7 +228,7 @@ def test_members_may_differ_in_numbers():
         loss = np.concatenate([piece.loss for piece in run.advance(STEPS)], axis=1)
     for i in range(3):
         one = rc.train(
-            rc.Network(rc.RNN(2, 3, float(alphas[i])), 2), rc.RFLO(), Rows(), steps=STEPS, seeds=[i],
+            rc.Network(rc.RNN(2, 3, float(alphas[i])), 2), rc.RFLO(), Random(), steps=STEPS, seeds=[i],
             optimizer=float(rates[i]), window=1, progress=False,
         )  # fmt: skip
         np.testing.assert_allclose(loss[i], one.loss[0], rtol=1e-9)

@@ -18,6 +18,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, PRNGKeyArray, PyTree
 
+from recurra import checks
 from recurra.linalg import zeros_like
 
 State = tuple[Float[Array, " _"], ...]
@@ -31,7 +32,7 @@ Weights = PyTree[Array]
 LazyWeights = PyTree
 
 
-class Cell(eqx.Module):
+class Cell(checks.Part):
     """A recurrent transition whose weights live outside it, so that the same cell serves every seed."""
 
     n_in: eqx.AbstractVar[int]

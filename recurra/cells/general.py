@@ -10,6 +10,7 @@ from jaxtyping import Array, Float, PRNGKeyArray, PyTree
 
 from recurra import checks
 from recurra.cells.base import Cell, Credit, Influence, State, Tangent, Weights
+from recurra.cells.structure import check_forwards
 from recurra.linalg import matvec, total, vecmat
 
 
@@ -36,6 +37,8 @@ class GeneralCell(Cell):
         self.n_in = n_in
         self.make = make
         checks.whole(self, "n_in")
+        if not jax.tree.leaves(self.weights):
+            raise TypeError(f"{self.name} has no floating-point arrays, so there are no weights to learn.")
         dtypes = {str(leaf.dtype) for leaf in jax.tree.leaves((self.weights, self.first))}
         if len(dtypes) != 1:
             raise TypeError(f"The weights and state of {self.name} must share one dtype, and have {sorted(dtypes)}.")
@@ -65,7 +68,9 @@ class GeneralCell(Cell):
         if v[0].ndim == 2:
             return self.split(matvec(self._jacobian(weights, trace), jnp.concatenate(v)))
         a, x = trace
-        return jax.jvp(lambda a: self._step(weights, a, x), (a,), (v,))[1]
+        step = lambda a: self._step(weights, a, x)
+        check_forwards(f"{self.name}, with this learner,", jax.make_jaxpr(step)(a).jaxpr)
+        return jax.jvp(step, (a,), (v,))[1]
 
     def pull(self, weights: Weights, trace: Any, c: Credit) -> State:
         a, x = trace
@@ -109,7 +114,13 @@ class GeneralCell(Cell):
             return
         checks.function(self, "make", "lambda key: equinox.nn.GRUCell(2, 32, key=key)")
         shapes = lambda tree: [(leaf.shape, leaf.dtype) for leaf in jax.tree.leaves(tree)]
-        made = eqx.filter_eval_shape(self.init_weights, jax.random.key(0))
+        try:
+            made = eqx.filter_eval_shape(self.init_weights, jax.random.key(0))
+        except Exception as error:
+            raise TypeError(
+                f"`make` of GeneralCell must build a {self.name} from a key, as lambda key: {self.name}(..., key=key) "
+                f"does, and failed: {error}"
+            ) from error
         if shapes(made) != shapes(self.weights):
             raise TypeError(
                 f"`make` of GeneralCell must build a {self.name} like the one given, whose weights have shapes "

@@ -35,7 +35,6 @@ class RNN(UnitwiseCell):
         checks.whole(self, "n")
         checks.in_range(self, "alpha", above=0.0, most=1.0)
         checks.function(self, "phi", "jax.numpy.tanh")
-        checks.function(self, "w_rec", "recurra.cells.orthogonal")
 
     def unit(self, a: State, z: State) -> State:
         return ((1 - self.alpha) * a[0] + self.alpha * self.phi(z[0]),)

@@ -33,7 +33,7 @@ def local_derivatives(unit: Unit, a: State, z: State) -> tuple[State, Blocks, Bl
     """
     variables = (*a, *z)
     f = lambda variables: unit(variables[: len(a)], variables[len(a) :])
-    reads = _seen_by(jax.make_jaxpr(f)(variables).jaxpr)
+    reads = seen_by(jax.make_jaxpr(f)(variables).jaxpr)
     differs = _differs(f, variables)
     anywhere = tuple(jnp.zeros(1, v.dtype) for v in variables)
     along = functools.cache(lambda i, is_here: _along(f, i, variables if is_here else anywhere))
@@ -56,7 +56,7 @@ def constant_leaks(unit: Unit, a: State, z: State) -> set[tuple[int, int]]:
 def _differs(f: Callable[[State], State], variables: State) -> Callable[[int, int], bool]:
     """Whether the derivative of output p in variable i depends on any variable."""
     slopes = lambda variables: [_along(f, i, variables)[1] for i in range(len(variables))]
-    seen = _seen_by(jax.make_jaxpr(slopes)(variables).jaxpr)  # by variable, then by output
+    seen = seen_by(jax.make_jaxpr(slopes)(variables).jaxpr)  # by variable, then by output
     outputs = len(seen) // len(variables)
     return lambda p, i: bool(seen[i * outputs + p])
 
@@ -68,13 +68,18 @@ def _along(f: Callable[[State], State], i: int, at: State) -> tuple[State, State
 
 def variables_read(unit: Unit, a: State, z: State) -> set[int]:
     """The state variables that `unit` reads directly, and not through the gates."""
-    return set().union(*_seen_by(jax.make_jaxpr(lambda *a: unit(a, z))(*a).jaxpr))
+    return set().union(*seen_by(jax.make_jaxpr(lambda *a: unit(a, z))(*a).jaxpr))
 
 
 def check_unit(name: str, unit: Unit, a: State, z: State) -> None:
     """Raise unless `unit` returns a state like the one it takes and acts on one unit at a time."""
     try:
         program, after = jax.make_jaxpr(unit, return_shape=True)(a, z)
+    except jax.errors.TracerArrayConversionError as error:
+        raise TypeError(
+            f"`unit` of {name} must be written with jax.numpy, and calls a function of NumPy's: use jax.numpy.tanh in "
+            "the place of numpy.tanh, for example."
+        ) from error
     except Exception as error:
         raise TypeError(
             f"`unit` of {name} could not be called with {len(a)} state variables and {len(z)} gates, each a vector "
@@ -89,9 +94,26 @@ def check_unit(name: str, unit: Unit, a: State, z: State) -> None:
             f"`unit` of {name} must act on one unit at a time, elementwise, and uses {mixing!r}, which mixes units: "
             "write the cell as an Equinox module and wrap it with recurra.GeneralCell."
         )
+    check_forwards(f"`unit` of {name}", program.jaxpr)
 
 
-def _seen_by(program: Jaxpr) -> list[set[int]]:
+def check_forwards(what: str, program: Jaxpr) -> None:
+    """Raise if a program cannot be differentiated forwards."""
+    if any(equation.primitive.name.startswith("custom_vjp") for equation in _equations(program)):
+        raise TypeError(
+            f"{what} is differentiated forwards, and a function in it has a derivative of its own for going backwards "
+            "only (jax.custom_vjp): write that derivative with jax.custom_jvp."
+        )
+
+
+def _equations(program: Jaxpr) -> Iterator[Any]:
+    for equation in program.eqns:
+        yield equation
+        for part in subprograms(equation):
+            yield from _equations(part)
+
+
+def seen_by(program: Jaxpr) -> list[set[int]]:
     """For each output of a program the inputs it is computed from."""
     sources = {var: {i} for i, var in enumerate(program.invars)}
     seen = lambda var: set() if isinstance(var, Literal) else sources.get(var, set())

@@ -14,6 +14,7 @@ without some source has None there: a learner that maps over blocks never meets 
 
 import abc
 from collections.abc import Callable
+from numbers import Integral
 from typing import Any, ClassVar, NamedTuple
 
 import equinox as eqx
@@ -21,6 +22,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, PRNGKeyArray
 
+from recurra import checks
 from recurra.cells.base import Cell, Credit, Influence, State, Tangent
 from recurra.cells.initial import MatrixInit
 from recurra.cells.structure import Blocks, check_unit, constant_leaks, local_derivatives, variables_read
@@ -85,8 +87,11 @@ class UnitwiseCell(Cell):
                 f"`first_bias` of {self.name} must have one number for each of its {len(self.listens)} gates, and has "
                 f"{len(self.first_bias)}."
             )
-        if isinstance(self.n, int) and self.n > 0:  # else the cell's own checks say what is wrong
+        if isinstance(self.n, Integral) and self.n > 0:  # else the cell's own checks say what is wrong
             check_unit(self.name, self.unit, *self._blank())
+            checks.draws(self, "w_rec", "recurra.cells.orthogonal", int(self.n), (self.n, self.n))
+            if not any(map(any, self.listens)):
+                raise TypeError(f"`listens` of {self.name} gives its gates no source, so it has no weights to learn.")
 
     @abc.abstractmethod
     def unit(self, a: State, z: State) -> State:
@@ -177,7 +182,7 @@ class UnitwiseCell(Cell):
             return (
                 M
                 if d is None
-                else M.reshape(self.n, self.n, -1).at[unit, unit].add(d[:, None] * heard).reshape(M.shape)
+                else M.reshape(self.n, self.n, -1).at[unit, unit].add(d[:, None] * heard[None]).reshape(M.shape)
             )
 
         heard = [side_by_side(listened(gate, trace.ahat, lambda u: u)) for gate in weights]
@@ -203,7 +208,8 @@ class UnitwiseCell(Cell):
     def beside_leaks(self, H: Blocks, rows: Float[Array, "*k S"], seen: Float[Array, "*k n"]) -> Float[Array, "*k S"]:
         """`rows` times J. `seen` is their product with `seen_columns`; the other columns follow from H."""
         parts = self.split(rows, axis=-1)
-        leak = lambda q: (None if each[q] is None else c * each[q] for c, each in zip(parts, H, strict=True))
+        times = lambda c, h: c * jnp.expand_dims(h, tuple(range(c.ndim - 1)))
+        leak = lambda q: (None if each[q] is None else times(c, each[q]) for c, each in zip(parts, H, strict=True))
         return jnp.concatenate([seen, *(add_or_zero(parts[q], *leak(q)) for q in range(1, self.states))], axis=-1)
 
     def _seen(self, weights: Gates, trace: Trace) -> list[Float[Array, "n n"] | None]:

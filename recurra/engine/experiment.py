@@ -1,16 +1,20 @@
 """What an engine runs: a step of learning, a task that feeds it, and what is kept of each step."""
 
 import math
+from collections.abc import Mapping
 from typing import Any, NamedTuple, Protocol
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray, PyTree
 
-from recurra.learners.base import Unfaced
-from recurra.step import LearningState, LearningStep, Outcome
-from recurra.tasks.base import BLOCK, Task
+from recurra.learners.base import Learner, Unfaced
+from recurra.network import Network
+from recurra.step import LearningState, LearningStep, Optimizer, Outcome
+from recurra.step.contracts import check_arrays, check_returns, is_own
+from recurra.tasks.base import BLOCK, Rows, Task
 
 
 class Keys(NamedTuple):
@@ -29,6 +33,14 @@ class Carry(NamedTuple):
     learning: LearningState
     task: Any
     recorder: PyTree
+
+
+class Kept(NamedTuple):
+    """What is kept of a step. `labelled` tells whether there was a label, in any stream; None: there always is."""
+
+    loss: Float[Array, ""]
+    labelled: Bool[Array, ""] | None
+    records: PyTree[Array]
 
 
 class Recorder(Protocol):
@@ -50,6 +62,20 @@ class Experiment(eqx.Module):
     task: Task
     recorder: Any = None
 
+    @staticmethod
+    def of(
+        network: Network,
+        learners: Mapping[str, Learner],
+        optimizer: Optimizer,
+        task: Task,
+        streams: int = 1,
+        recorder: Any = None,
+    ) -> "Experiment":
+        """An experiment whose step allows what the task has: missing labels, resets, or neither."""
+        rows = task_rows(task, network.cell.dtype)
+        gaps, resets = rows.present is not None, rows.reset is not None
+        return Experiment(LearningStep(network, dict(learners), optimizer, streams, gaps, resets), task, recorder)
+
     def init(self, key: PRNGKeyArray) -> tuple[Carry, Keys]:
         """The start of one member."""
         return self.init_from(Keys(*jax.random.split(key, len(Keys._fields))))
@@ -57,32 +83,33 @@ class Experiment(eqx.Module):
     def init_from(self, keys: Keys) -> tuple[Carry, Keys]:
         """The start of a run whose keys are chosen one by one."""
         learning = self.step.start(keys.weights, keys.learners)._replace(t=None)
-        task = self.step.in_every_stream(self.task.init(keys.task, self.step.network.cell.dtype))
+        task = self.task.init(keys.task, self.step.network.cell.dtype)
+        if self.step.streams > 1:
+            task = jax.vmap(self.task.in_stream, (None, 0))(task, jnp.arange(self.step.streams, dtype="int32"))
         recorder = None if self.recorder is None else self.recorder.init(self.step, learning)
         return Carry(learning, task, recorder), keys
 
     def draw(self, carry: Carry, keys: Keys, number: Int[Array, ""]) -> tuple[PyTree[Array], Any]:
-        """Inputs, labels and random numbers of a block of steps, leading axis time, and the task's state after it."""
+        """Rows and random numbers of a block of steps, leading axis time, and the task's state after it."""
         fold, dtype = jax.random.fold_in, self.step.network.cell.dtype
         block = lambda key, task: self.task.block(task, key, number, dtype)
-        x, label, task = self.step.each_stream(block, fold(keys.stream, number), carry.task)
+        rows, task = self.step.each_stream(block, fold(keys.stream, number), carry.task)
         if self.step.streams > 1:  # steps go first, then streams
-            x, label = (leaf.swapaxes(0, 1) for leaf in (x, label))
+            rows = jax.tree.map(lambda leaf: leaf.swapaxes(0, 1), rows)
         noise = {
             name: self.step.noise_of(name, fold(own, number), BLOCK)
             for name, own in self.step.own_keys(keys.noise).items()
         }
-        return (x, label, noise), task
+        return (rows, noise), task
 
-    def take(
-        self, carry: Carry, row: PyTree[Array], t: Int[Array, ""]
-    ) -> tuple[Carry, tuple[Float[Array, ""], PyTree[Array]]]:
-        """Step t on a row of `draw`: what goes on to the next, and (loss, records)."""
-        x, label, noise = row
-        seen, _ = self.step.observe(carry.learning._replace(t=t), x, noise)
-        learning, outcome = self.step.learn(seen, label, later=self.later)
+    def take(self, carry: Carry, row: tuple[Rows, PyTree], t: Int[Array, ""]) -> tuple[Carry, Kept]:
+        """Step t on a row of `draw`: what goes on to the next, and what is kept."""
+        rows, noise = row
+        seen, _ = self.step.observe(carry.learning._replace(t=t), rows.x, noise, rows.reset)
+        learning, outcome = self.step.learn(seen, rows.label, rows.present, later=self.later)
         state, records = (None, {}) if self.recorder is None else self.recorder(carry.recorder, outcome, t)
-        return Carry(learning._replace(t=None), carry.task, state), (outcome.loss, records)
+        labelled = None if rows.present is None else jnp.any(rows.present)
+        return Carry(learning._replace(t=None), carry.task, state), Kept(outcome.loss, labelled, records)
 
     @property
     def later(self) -> frozenset[str]:
@@ -116,4 +143,34 @@ class Experiment(eqx.Module):
         """
         dtype = self.step.network.cell.dtype
         experiment = eqx.tree_at(lambda tree: tree.task, self, self.task.traced())
-        return jax.tree.map(lambda leaf: jnp.asarray(leaf, dtype) if isinstance(leaf, float) else leaf, experiment)
+        is_number = lambda leaf: isinstance(leaf, float) or (isinstance(leaf, np.ndarray) and leaf.dtype.kind == "f")
+        array = lambda leaf: jnp.asarray(leaf, dtype) if is_number(leaf) else jnp.asarray(leaf)
+        is_data = lambda leaf: isinstance(leaf, float | np.ndarray)
+        return jax.tree.map(lambda leaf: array(leaf) if is_data(leaf) else leaf, experiment)
+
+
+def task_rows(task: Task, dtype: jnp.dtype) -> Rows:
+    """The shapes of a block; what a task of one's own returns is checked."""
+
+    def first_block(key: PRNGKeyArray) -> Rows:
+        state = task.init(key, dtype)
+        found = task.block(state, key, jnp.zeros((), "int32"), dtype)
+        if is_own(task):
+            _check_block(task, state, found, dtype)
+        return found[0]
+
+    return jax.eval_shape(first_block, jax.random.key(0))
+
+
+def _check_block(task: Task, state: Any, found: Any, dtype: jnp.dtype) -> None:
+    name = type(task).__name__
+    if not isinstance(found, tuple) or len(found) != 2 or not isinstance(found[0], Rows):
+        raise TypeError(f"{name}.block must return recurra.Rows(x, label) and the next state, and returns {found!r}.")
+    array = lambda kind, *shape: jnp.zeros((BLOCK, *shape), kind)
+    flags = lambda each: None if each is None else array(bool)
+    rows, after = found
+    wanted = Rows(array(dtype, task.n_in), array(dtype, task.n_out), flags(rows.present), flags(rows.reset))
+    check_returns(f"{name}.block, for the {BLOCK} steps of a block (recurra.BLOCK),", rows, wanted)
+    check_arrays(f"{name}.init", state)
+    check_returns(f"{name}.block, as the next state,", after, state)
+    check_returns(f"{name}.in_stream", task.in_stream(state, jnp.zeros((), "int32")), state)

@@ -12,12 +12,12 @@ import jax.numpy as jnp
 from jaxtyping import Array, Int, PyTree
 
 from recurra.engine.compiling import jitted
-from recurra.engine.experiment import Carry, Experiment, Keys
+from recurra.engine.experiment import Carry, Experiment, Kept, Keys
 from recurra.engine.tuning import STRIDE, UNROLLED_STEPS
 from recurra.tasks.base import BLOCK
 
-#: what goes on to the next step, and what was recorded so far
-Running = tuple[Carry, PyTree[Array]]
+#: what goes on to the next step, and what was kept so far
+Running = tuple[Carry, Kept]
 
 
 def take(experiment: Experiment, carry: Carry, row: PyTree[Array], t: Int[Array, ""]) -> Running:
@@ -34,7 +34,7 @@ def advance(
     capacity: int,
     strides: bool = False,
 ) -> Running:
-    """Steps start..stop-1, at most `capacity` of them, with each step's (loss, records).
+    """Steps start..stop-1, at most `capacity` of them, with what is kept of each.
 
     With `strides` both bounds are multiples of `stride_of(experiment)`. The steps of a stride are then a loop of known
     length, and a GPU runs it without asking the host after every step whether to go on.
@@ -93,7 +93,7 @@ def _by_strides(
     keys: Keys,
     start: Int[Array, ""],
     stop: Int[Array, ""],
-    records: PyTree[Array],
+    records: Kept,
 ) -> Running:
     length = stride_of(experiment)
     every, drawn = experiment.round or length, math.lcm(BLOCK, length)

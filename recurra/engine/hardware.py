@@ -28,6 +28,62 @@ def bytes_of(arrays: Any) -> int:
     return sum(leaf.size * leaf.dtype.itemsize for leaf in jax.tree.leaves(arrays))
 
 
+def check_fits(needed: int, what: str, advice: str, device: Any = None) -> None:
+    """Raise before anything is computed if `what` takes more bytes than are free on the device, the processor if None.
+
+    What cannot be known, as on some systems, is not checked.
+    """
+    free = _free_host_bytes() if device is None or device.platform == "cpu" else _free_device_bytes(device)
+    if free is not None and needed > free:
+        raise MemoryError(f"{what} would take {in_words(needed)}, and {in_words(free)} of memory are free: {advice}.")
+
+
+def in_words(number: int | float) -> str:
+    """A number of bytes for people."""
+    units = ["bytes", "kB", "MB", "GB", "TB", "PB"]
+    while number >= 1000 and len(units) > 1:
+        number, units = number / 1000, units[1:]
+    return f"{number:.3g} {units[0]}"
+
+
+def _free_device_bytes(device: Any) -> int | None:
+    stats = device.memory_stats() or {}
+    return stats["bytes_limit"] - stats["bytes_in_use"] if "bytes_limit" in stats else None
+
+
+def _free_host_bytes() -> int | None:
+    """What the system says is available, or less where a container allows less."""
+    return min(filter(None, [_free_of_system(), _free_of_container()]), default=None)
+
+
+def _free_of_system() -> int | None:
+    for line in _lines("/proc/meminfo"):
+        if line.startswith("MemAvailable:"):
+            return 1024 * int(line.split()[1])
+    try:
+        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    except (AttributeError, ValueError, OSError):  # Windows
+        return None
+
+
+def _free_of_container() -> int | None:
+    group = next((line[3:] for line in _lines("/proc/self/cgroup") if line.startswith("0::")), "/")
+    for folder in (f"/sys/fs/cgroup{group}", "/sys/fs/cgroup"):
+        most, used = (_lines(f"{folder}/memory.{name}") for name in ("max", "current"))
+        if most and used and most[0] != "max":
+            stat = dict(line.split() for line in _lines(f"{folder}/memory.stat"))
+            cached = sum(int(stat.get(name, 0)) for name in ("inactive_file", "active_file"))  # given back on demand
+            return max(int(most[0]) - int(used[0]) + cached, 1)
+    return None
+
+
+def _lines(path: str) -> list[str]:
+    try:
+        return Path(path).read_text().splitlines()
+    except OSError:
+        return []
+
+
 def processor() -> str:
     """The processor's name, as far as the system tells."""
     cpuinfo = Path("/proc/cpuinfo")

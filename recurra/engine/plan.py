@@ -30,6 +30,10 @@ class Plan:
     capacity: int
     stride: int
     products_in_loop: bool
+    #: the bytes that one member carries from step to step
+    carried: int
+    #: the shapes of what one step of one member records
+    recorded: Any
 
 
 def plan(
@@ -43,16 +47,18 @@ def plan(
 ) -> Plan:
     """The plan for `count` members; `size` and `strides` are chosen where they are None."""
     on_cores = platform == "cpu"
-    program, (carry, records) = traced(_one_step, experiment, key)
+    program, (carry, kept) = traced(_one_step, experiment, key)
     carried = bytes_of(carry)
     # With streams, products with vectors become products of matrices, which are faster as calls of a library.
     products_in_loop = on_cores and experiment.step.streams == 1 and multiplies_small(program)
     if size is None:
         size = group_size(experiment, program, carried, count) if on_cores else count
-    recorded = bytes_of(records) * size * -(-count // size)
+    recorded = bytes_of(kept) * size * -(-count // size)
     stride = stride_of(experiment) if (not on_cores if strides is None else strides) else 1
     capacity = min(chunk, most_steps(recorded, stride))
-    return Plan(size, capacity, stride if capacity >= stride else 1, products_in_loop)
+    recorded_shapes = jax.tree.map(lambda leaf: jax.ShapeDtypeStruct(leaf.shape[1:], leaf.dtype), kept.records)
+    stride = stride if capacity >= stride else 1
+    return Plan(size, capacity, stride, products_in_loop, carried, recorded_shapes)
 
 
 def _one_step(experiment: Experiment, key: PRNGKeyArray) -> Running:

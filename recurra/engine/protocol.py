@@ -13,7 +13,11 @@ import numpy as np
 from jaxtyping import Array, Key, PRNGKeyArray, PyTree
 
 from recurra.engine.experiment import Experiment
+from recurra.engine.hardware import check_fits
 from recurra.network import NetworkWeights
+
+#: bytes that a seed takes while its key is made
+KEY_BYTES = 64
 
 
 class Members(NamedTuple):
@@ -29,15 +33,20 @@ class Members(NamedTuple):
     @staticmethod
     def of_seeds(key: PRNGKeyArray, seeds: Sequence[int]) -> "Members":
         """Members that differ in their seed alone."""
+        check_fits(KEY_BYTES * len(seeds), f"The keys of {len(seeds):,} seeds", "take fewer seeds")
         return Members(jax.vmap(jax.random.fold_in, (None, 0))(key, jnp.asarray(np.array(seeds, np.uint32))))
 
 
 class Piece(NamedTuple):
-    """What happened from one step to another: each step's loss, (member, step), and records, (member, step, ...)."""
+    """What happened from one step to another: each step's loss, (member, step), and records, (member, step, ...).
+
+    `labelled` tells which steps had a label, (member, step); None: all had. The loss of the others is nan.
+    """
 
     start: int
     stop: int
     loss: np.ndarray
+    labelled: np.ndarray | None
     records: PyTree[np.ndarray]
 
 
@@ -47,6 +56,8 @@ class Run(Protocol):
 
     #: the steps that every member has taken
     done: int
+    #: the shapes of what one step of one member records
+    recorded: PyTree[jax.ShapeDtypeStruct]
 
     def advance(self, stop: int) -> Iterator[Piece]:
         """Take every member to step `stop`, piece by piece. A caller may stop after any piece: the run stays there."""
@@ -57,7 +68,7 @@ class Run(Protocol):
         ...
 
     def snapshot(self) -> list[np.ndarray]:
-        """All that the run needs to go on, as plain arrays, (member, ...)."""
+        """All that the run needs to go on, as plain arrays."""
         ...
 
     def restore(self, arrays: Sequence[np.ndarray], done: int) -> None:

@@ -39,8 +39,9 @@ __all__ += [kind.__name__ for kind in LEARNERS.values()]
 
 
 def check_pairing(learner: Learner, cell: Cell) -> None:
-    """Raise if the learner needs a unit-wise cell, and the cell is a general one."""
+    """Raise if the learner cannot learn with the cell, above all if it needs a unit-wise one."""
     if not learner.about.unitwise or isinstance(cell, UnitwiseCell):
+        learner.check(cell)
         return
     *most, last = [kind.__name__ for kind in LEARNERS.values() if not kind.about.unitwise]
     raise TypeError(

@@ -23,11 +23,11 @@ import abc
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Int, PRNGKeyArray, PyTree
 
+from recurra import checks
 from recurra.cells.base import Cell, Credit, LazyWeights, Weights
 from recurra.cells.tick import Tick
 from recurra.cells.unitwise import UnitwiseCell
@@ -53,7 +53,7 @@ class About:
     period: str | None = None
 
 
-class Learner(eqx.Module):
+class Learner(checks.Part):
     """An algorithm that turns each step into a gradient for the recurrent weights; its fields are hyperparameters.
 
     Subclass `PastFacing`, `FutureFacing` or `Unfaced`. A gradient may be handed over as outer products that are not
@@ -77,6 +77,10 @@ class Learner(eqx.Module):
     def period(self) -> int:
         """How many steps lie between two calls of `due`; 0 if it is never called."""
         return getattr(self, self.about.period) if self.about.period else 0
+
+    def check(self, cell: Cell) -> None:
+        """Raise if it cannot learn with this cell for a reason of its own."""
+        return None
 
     @abc.abstractmethod
     def init(self, cell: Cell, weights: Weights, key: PRNGKeyArray, n_out: int) -> PyTree:

@@ -43,6 +43,10 @@ class DNIb(FutureFacing):
         checks.in_range(self, "jacobian_rate", least=0.0)
         checks.whole(self, "target_interval")
 
+    def check(self, cell: Cell) -> None:
+        if not any(rec for rec, _, _ in unitwise(cell).listens):
+            raise ValueError(f"DNIb learns the Jacobian of recurrent weights, and {cell.name} has none: use DNI.")
+
     def init(self, cell: Cell, weights: Weights, key: PRNGKeyArray, n_out: int) -> BiologicalState:
         cell = unitwise(cell)
         key_A, key_fb = jax.random.split(key)

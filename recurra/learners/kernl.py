@@ -45,6 +45,7 @@ class KeRNL(PastFacing):
         checks.in_range(self, "learning_rate", least=0.0)
         checks.in_range(self, "perturbation", above=0.0)
         checks.in_range(self, "first_alpha", least=0.0, most=1.0)
+        checks.flag(self, "late_perturbation")
 
     def init(self, cell: Cell, weights: Weights, key: PRNGKeyArray, n_out: int) -> Kernel:
         cell = unitwise(cell)

@@ -29,7 +29,7 @@ class KroneckerFactored(PastFacing):
 
     def __check_init__(self) -> None:
         checks.in_range(self, "initial_scale", least=0.0)
-        checks.function(self, "nu", "recurra.noise.gaussian")
+        checks.draws(self, "nu", "recurra.noise.gaussian", (3, 2))
 
     @abc.abstractmethod
     def vectors(self, c: Credit, state: PyTree) -> Vectors:

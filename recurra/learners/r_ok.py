@@ -38,6 +38,14 @@ class ROK(PastFacing):
     def __check_init__(self) -> None:
         checks.whole(self, "r")
 
+    def check(self, cell: Cell) -> None:
+        cell = unitwise(cell)
+        rank = cell.n + cell.n_in + 1
+        if self.r > rank:
+            raise ValueError(
+                f"`r` of ROK is {self.r}, and with n + n_in + 1 = {rank} it is exact: use at most {rank}, or RTRL."
+            )
+
     def init(self, cell: Cell, weights: Weights, key: PRNGKeyArray, n_out: int) -> KroneckerSum:
         cell = unitwise(cell)
         zeros = lambda *shape: jnp.zeros((self.r, *shape), cell.dtype)
@@ -81,7 +89,7 @@ def _thinned(sigma: Float[Array, " q"], sign: Float[Array, " q"]) -> Float[Array
     """X with E[X Xᵀ] = diag(σ): the k largest are kept, the others share the remaining r - k columns at random."""
     r = len(sigma) - 1
     index = jnp.arange(r + 1)
-    tail = matvec((index >= index[:, None]).astype(sigma.dtype), sigma)
+    tail = matvec((index[None] >= index[:, None]).astype(sigma.dtype), sigma)
     k = jnp.sum((r - index).astype(sigma.dtype) * sigma > tail)  # these come first, and are at most r - 1
     share = tail[k] / (r - k).astype(sigma.dtype)
     ratio = sigma / jnp.where(share > 0, share, 1)
@@ -91,7 +99,7 @@ def _thinned(sigma: Float[Array, " q"], sign: Float[Array, " q"]) -> Float[Array
     v = z0 + jnp.eye(r + 1, dtype=sigma.dtype)[r]
     basis = jnp.eye(r + 1, dtype=sigma.dtype) - 2 * jnp.outer(v, v) / jnp.sum(v * v)
     length = jnp.sqrt(jnp.where(index < k, sigma, share))
-    return sign[:, None] * basis[:, :r] * length[:r]
+    return sign[:, None] * basis[:, :r] * length[None, :r]
 
 
 def _by_block(weights: Gates, dense: Float[Array, "g n m"]) -> Gates:

@@ -36,7 +36,7 @@ class UORO(PastFacing):
 
     def __check_init__(self) -> None:
         checks.in_range(self, "initial_scale", least=0.0)
-        checks.function(self, "nu", "recurra.noise.gaussian")
+        checks.draws(self, "nu", "recurra.noise.gaussian", (3, 2))
 
     def init(self, cell: Cell, weights: Weights, key: PRNGKeyArray, n_out: int) -> RankOne:
         start = RankOne(tuple(jnp.zeros(width, cell.dtype) for width in cell.widths), weights)

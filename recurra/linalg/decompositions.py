@@ -27,7 +27,7 @@ def orthonormal_rows(rows: Float[Array, "q p"]) -> tuple[Float[Array, "q q"], Fl
         column = products * inverse_length
         C.append(jnp.pad(column, (i, 0)))
         Q.append(rest[0] * inverse_length)
-        rest = rest[1:] - (column[1:] * inverse_length)[:, None] * rest[0]
+        rest = rest[1:] - (column[1:] * inverse_length)[:, None] * rest[:1]
         explained = explained[1:] + column[1:] ** 2
     return jnp.stack(C, axis=1), jnp.stack(Q)
 
@@ -78,5 +78,7 @@ def _round(columns: Table, V: Table) -> tuple[Table, Table]:
 def _falling(values: Float[Array, " q"]) -> Float[Array, "q q"]:
     """The permutation matrix that sorts the values, the largest first. A sort of JAX would be a separate call."""
     index = jnp.arange(len(values))
-    before = (values > values[:, None]) | ((values == values[:, None]) & (index < index[:, None]))
-    return (jnp.sum(before, axis=1) == index[:, None]).astype(values.dtype)
+    row, column = lambda vector: vector[None], lambda vector: vector[:, None]
+    is_equal = row(values) == column(values)
+    before = (row(values) > column(values)) | (is_equal & (row(index) < column(index)))
+    return (row(jnp.sum(before, axis=1)) == column(index)).astype(values.dtype)

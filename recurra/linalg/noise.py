@@ -19,7 +19,7 @@ def signs(key: PRNGKeyArray, shape: tuple[int, ...], dtype: jnp.dtype) -> Float[
     """±1 with equal probability: 32 of them are unpacked from every random word."""
     size = math.prod(shape)
     words = jax.random.bits(key, (-(-size // 32), 1), "uint32")
-    bits = (words >> jnp.arange(32, dtype="uint32")) & jnp.uint32(1)
+    bits = (words >> jnp.arange(32, dtype="uint32")[None]) & jnp.uint32(1)
     return (2 * bits.reshape(-1)[:size].astype(dtype) - 1).reshape(shape)
 
 

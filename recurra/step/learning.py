@@ -9,19 +9,22 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, PRNGKeyArray, PyTree
 
+from recurra import checks
 from recurra.cells.base import Credit, State, Weights
 from recurra.cells.tick import Tick
+from recurra.learners import check_pairing
 from recurra.learners.base import Learner, PastFacing
 from recurra.linalg import Outer, average, dense, where, zeros_like
 from recurra.network import Network, NetworkWeights, Readout
-from recurra.step.optimizers import Optimizer, descend_if, init_optimizer
+from recurra.step.contracts import check_about, check_parts
+from recurra.step.optimizers import Optimizer, checked_optimizer, descend_if, init_optimizer
 from recurra.step.types import GivenCredit, GivenError, LearningState, Observed, Outcome
 
 #: the name of the learner whose gradients are applied
 APPLIED = "applied"
 
 
-class LearningStep(eqx.Module):
+class LearningStep(checks.Part):
     """A network, the learners that watch it, and the optimizer that follows the one called "applied".
 
     With several `streams` the network runs in as many copies that share their weights, each on data of its own, and
@@ -30,10 +33,26 @@ class LearningStep(eqx.Module):
 
     network: Network
     learners: dict[str, Learner]
-    optimizer: Optimizer
+    optimizer: Optimizer = eqx.field(converter=checked_optimizer)
     streams: int = 1
     gaps: bool = False
     resets: bool = False
+
+    def __check_init__(self) -> None:
+        if not isinstance(self.network, Network):
+            raise TypeError(f"`network` must be a recurra Network, and is {self.network!r}.")
+        checks.whole(self, "streams")
+        checks.flag(self, "gaps")
+        checks.flag(self, "resets")
+        if not isinstance(self.learners, dict) or APPLIED not in self.learners:
+            raise ValueError(
+                f"`learners` must be a dictionary that names the one that trains {APPLIED!r}, as {{'applied': "
+                f"recurra.RFLO()}} does, and is {self.learners!r}."
+            )
+        for name, learner in self.learners.items():
+            _check_learner(name, learner)
+            check_pairing(learner, self.network.cell)
+        check_parts(self.network, self.learners, self.optimizer)
 
     def __hash__(self) -> int:
         # `jax.jit(step.observe)` keeps what it compiled by this; the generated hash would stumble over the dictionary.
@@ -132,7 +151,7 @@ class LearningStep(eqx.Module):
         out = descend_if(judged, self.optimizer, self._mean(readout, judged), optimizers[1], weights.readout)
         weights = weights._replace(cell=cell[0], readout=out[0])
         after = LearningState(t + 1, weights, (cell[1], out[1]), seen.after, learners, unlabelled, first)
-        return after, Outcome(seen.x, label, seen.output, loss, seen.after, gradients, emitted)
+        return after, Outcome(t, state.weights, seen.x, label, seen.output, loss, seen.after, gradients, emitted)
 
     def _look(
         self, seen: Observed, target: Any, present: Array | None, first: Array | None
@@ -244,6 +263,15 @@ class LearningStep(eqx.Module):
         """The tree, repeated for every stream; the tree itself for a single one."""
         repeat = lambda leaf: jnp.broadcast_to(leaf, (self.streams, *leaf.shape))
         return tree if self.streams == 1 else jax.tree.map(repeat, tree)
+
+
+def _check_learner(name: Any, learner: Any) -> None:
+    if not isinstance(name, str):
+        raise TypeError(f"A learner's name must be text, and is {name!r}.")
+    if not isinstance(learner, Learner):
+        what = "`learner`" if name == APPLIED else f"The learner {name!r}"
+        raise TypeError(f"{what} must be a learner such as recurra.RFLO(), and is {learner!r}.")
+    check_about(learner)
 
 
 def _steps_since_label(state: LearningState, present: Array | None) -> Array | None:

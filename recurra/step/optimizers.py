@@ -5,8 +5,25 @@ import jax.numpy as jnp
 import optax
 from jaxtyping import Array, Bool, Float, PyTree
 
+from recurra import checks
+
 #: an Optax optimizer, or the rate of plain gradient descent
 Optimizer = optax.GradientTransformation | Float[Array, ""] | float
+
+
+def checked_optimizer(optimizer: Optimizer) -> Optimizer:
+    """An Optax optimizer, or a learning rate as a number."""
+    if isinstance(optimizer, optax.GradientTransformation):
+        return optimizer
+    try:
+        rate = checks.number(optimizer)
+    except TypeError:
+        raise TypeError(f"`optimizer` must be a learning rate or an Optax optimizer, and is {optimizer!r}.") from None
+    if rate is None:  # traced
+        return optimizer
+    if not 0 <= rate < float("inf"):
+        raise ValueError(f"A learning rate must be finite and at least 0, and `optimizer` is {rate:g}.")
+    return rate
 
 
 def init_optimizer(optimizer: Optimizer, weights: PyTree) -> PyTree:

@@ -23,9 +23,9 @@ class GivenCredit(NamedTuple):
 class LearningState(NamedTuple):
     """Everything that goes from one step to the next.
 
-    `t` is the number of the next step. `unlabelled` counts steps since the latest label; it is None in a step built
-    without `gaps`. `first` is the step of the latest reset; it is None in a step built without `resets`. With several
-    streams, what each stream has of its own has a leading axis over streams.
+    `t` is the number of the next step, at most 2³¹ - 1. `unlabelled` counts steps since the latest label; it is None in
+    a step built without `gaps`. `first` is the step of the latest reset; it is None in a step built without `resets`.
+    With several streams, what each stream has of its own has a leading axis over streams.
     """
 
     t: Int[Array, ""]
@@ -53,11 +53,16 @@ class Observed(NamedTuple):
 class Outcome(NamedTuple):
     """All that is known of one step once it is over, as a recorder sees it.
 
+    `t` is the number of the step. `weights` are those that the step was taken with: outputs, losses and gradients come
+    before the weights follow.
+
     `gradients` and `emitted` have one entry for each learner: "applied" for the one that trains, and the probes under
     their names. With several streams, input, label, output and state have a leading axis over streams; loss and
     gradients are means over streams, and `emitted` tells whether any stream emitted.
     """
 
+    t: Int[Array, ""]
+    weights: NetworkWeights
     input: Float[Array, "*streams n_in"]
     label: Float[Array, "*streams n_out"]
     output: Float[Array, "*streams n_out"]

@@ -9,10 +9,10 @@ from jaxtyping import Array, Float, Int, PRNGKeyArray
 
 from recurra import checks
 from recurra.linalg.noise import signs
-from recurra.tasks.base import BLOCK, Task, WholeNumber, held
+from recurra.tasks.base import BLOCK, Rows, Task, WholeNumber, held
 
-#: the shortest past that is kept; shorter lags share one compiled program
-LEAST_REACH = 64
+#: the shortest past that is kept, since shorter lags share one compiled program; and the longest
+LEAST_REACH, MOST_REACH = 64, 2**24
 
 
 class Past(NamedTuple):
@@ -39,7 +39,13 @@ class Add(Task):
     def __post_init__(self) -> None:
         for name in ("t1", "t2", "stretch"):
             checks.whole(self, name)
-        longest = int(max(self.t1, self.t2)) * int(self.stretch)
+        checks.flag(self, "sampled")
+        name = max("t1", "t2", key=lambda name: getattr(self, name))
+        longest = int(getattr(self, name)) * int(self.stretch)
+        if longest > MOST_REACH:
+            raise ValueError(
+                f"`{name}` times `stretch` of Add must be at most {MOST_REACH:,} steps, and is {longest:,}."
+            )
         self.reach = max(LEAST_REACH, 1 << (longest - 1).bit_length())
 
     @property
@@ -57,9 +63,7 @@ class Add(Task):
     def init(self, key: PRNGKeyArray, dtype: jnp.dtype) -> Past:
         return Past(jnp.zeros(self.reach, dtype), jnp.zeros((), dtype))
 
-    def block(
-        self, state: Past, key: PRNGKeyArray, number: Int[Array, ""], dtype: jnp.dtype
-    ) -> tuple[Float[Array, "steps 2"], Float[Array, "steps 2"], Past]:
+    def block(self, state: Past, key: PRNGKeyArray, number: Int[Array, ""], dtype: jnp.dtype) -> tuple[Rows, Past]:
         key_coin, key_label = jax.random.split(key)
         x = held((1 + signs(key_coin, (BLOCK,), dtype)) / 2, state.coins[-1], number, self.stretch)
         coins, chance = jnp.concatenate([state.coins, x]), state.chance
@@ -69,4 +73,4 @@ class Add(Task):
             chances = held(jax.random.uniform(key_label, (BLOCK,), dtype), chance, number, self.stretch)
             y, chance = (chances < y).astype(dtype), chances[-1]
         show = lambda v: jnp.stack([v, 1 - v], axis=1)
-        return show(x), show(y), Past(coins[BLOCK:], chance)
+        return Rows(show(x), show(y)), Past(coins[BLOCK:], chance)

@@ -1,12 +1,12 @@
 """Endless streams of inputs and labels, made inside the compiled loop a block of steps at a time."""
 
 import abc
-from typing import Any
+from typing import Any, NamedTuple
 
-import equinox as eqx
 import jax.numpy as jnp
-from jaxtyping import Array, Float, Int, PRNGKeyArray
+from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
+from recurra import checks
 from recurra.losses import Loss
 
 #: a whole number, or an array of one that a compiled program takes as an argument
@@ -15,8 +15,24 @@ WholeNumber = int | Int[Array, ""]
 BLOCK = 128
 
 
-class Task(eqx.Module):
-    """A stream that depends only on its keys and the number of the block, not on how a run is cut."""
+class Rows(NamedTuple):
+    """What a block of steps brings, leading axis time.
+
+    A label counts only where `present` is true; None: all do. Before a step where `reset` is true the network is set
+    back to its first state, as at the start of an episode; None: it never is. `recurra.step` says what both mean.
+    """
+
+    x: Float[Array, "steps n_in"]
+    label: Float[Array, "steps n_out"]
+    present: Bool[Array, " steps"] | None = None
+    reset: Bool[Array, " steps"] | None = None
+
+
+class Task(checks.Part):
+    """A stream that depends only on its keys and the number of the block, not on how a run is cut.
+
+    Subclass it for data of your own kind. A task must give the same shapes in every block.
+    """
 
     @property
     @abc.abstractmethod
@@ -38,10 +54,12 @@ class Task(eqx.Module):
     def init(self, key: PRNGKeyArray, dtype: jnp.dtype) -> Any:
         """The state before the first block."""
 
+    def in_stream(self, state: Any, stream: Int[Array, ""]) -> Any:
+        """What `init` returned, for one of several streams: the same for all, unless streams differ from the start."""
+        return state
+
     @abc.abstractmethod
-    def block(
-        self, state: Any, key: PRNGKeyArray, number: Int[Array, ""], dtype: jnp.dtype
-    ) -> tuple[Float[Array, "steps n_in"], Float[Array, "steps n_out"], Any]:
+    def block(self, state: Any, key: PRNGKeyArray, number: Int[Array, ""], dtype: jnp.dtype) -> tuple[Rows, Any]:
         """The inputs and labels of block `number`, `BLOCK` steps long, and the state before the next."""
 
 

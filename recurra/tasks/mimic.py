@@ -16,7 +16,7 @@ from recurra.linalg import matvec
 from recurra.linalg.noise import signs
 from recurra.losses import Loss, SquaredError
 from recurra.network import Network, Readout
-from recurra.tasks.base import BLOCK, Task, WholeNumber, held
+from recurra.tasks.base import BLOCK, Rows, Task, WholeNumber, held
 
 
 class Target(NamedTuple):
@@ -80,9 +80,7 @@ class Mimic(Task):
         readout = weights.readout._replace(b=normal(key_out, weights.readout.b))
         return Target(gates, readout, self.target.init_state(), jnp.zeros(self.n_in, dtype))
 
-    def block(
-        self, state: Target, key: PRNGKeyArray, number: Int[Array, ""], dtype: jnp.dtype
-    ) -> tuple[Float[Array, "steps n_in"], Float[Array, "steps n_out"], Target]:
+    def block(self, state: Target, key: PRNGKeyArray, number: Int[Array, ""], dtype: jnp.dtype) -> tuple[Rows, Target]:
         x = held((1 + signs(key, (BLOCK, self.n_in), dtype)) / 2, state.x, number, self.stretch)
 
         def step(a: State, x: Array) -> tuple[State, Array]:
@@ -91,5 +89,5 @@ class Mimic(Task):
 
         last, states = jax.lax.scan(step, state.state, x)
         # All outputs of the block in one matrix product, after the states are known.
-        labels = matvec(states, state.readout.W.T) + state.readout.b
-        return x, labels, state._replace(state=last, x=x[-1])
+        labels = matvec(states, state.readout.W.T) + state.readout.b[None]
+        return Rows(x, labels), state._replace(state=last, x=x[-1])

@@ -1,17 +1,19 @@
 """The arguments of `train`, refused before anything runs where they make no sense."""
 
 from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import jax
+import jax.core
 import jax.numpy as jnp
-import optax
 from jaxtyping import PRNGKeyArray
 
 from recurra import checks
-from recurra.learners import Learner, check_pairing
+from recurra.learners import Learner
 from recurra.network import Network
-from recurra.step import APPLIED, Optimizer
+from recurra.step import APPLIED
+from recurra.step.contracts import check_about
 from recurra.tasks.base import Task
 from recurra.training.recording import RecordFunction
 
@@ -35,7 +37,7 @@ def check(
         if not isinstance(probe, Learner):
             raise TypeError(f"`probes[{name!r}]` must be a learner such as recurra.RFLO(), and is {probe!r}.")
     for each in (learner, *probes.values()):
-        check_pairing(each, network.cell)
+        check_about(each)
     for what, ours, theirs in (("inputs", network.cell.n_in, task.n_in), ("outputs", network.n_out, task.n_out)):
         if ours != theirs:
             raise ValueError(f"The network has {ours} {what} and the task {theirs}: make them equal.")
@@ -52,17 +54,31 @@ def check(
             raise TypeError(f"`record[{name!r}]` must be a function of an Outcome, and is {recorder!r}.")
 
 
+def check_outside(*given: Any) -> None:
+    """Raise inside a transformation of JAX's: `train` runs a loop on the host."""
+    if any(isinstance(leaf, jax.core.Tracer) for leaf in jax.tree.leaves((jnp.zeros(()) + 0, given))):
+        raise TypeError(
+            "`train` runs on the host and cannot be called inside jit, vmap or grad: call it directly. To transform a "
+            "step of learning, use recurra.LearningStep."
+        )
+
+
 def named(name: str, mapping: Mapping[str, Any] | None) -> dict[str, Any]:
     """The mapping as a new dictionary; an empty one for None."""
-    if mapping is None or isinstance(mapping, Mapping):
+    if mapping is None or (isinstance(mapping, Mapping) and all(isinstance(key, str) for key in mapping)):
         return dict(mapping or {})
-    raise TypeError(f"`{name}` must map names to what they stand for, as {{'name': ...}} does, and is {mapping!r}.")
+    raise TypeError(
+        f"`{name}` must map names, which are text, to what they stand for, as {{'name': ...}} does, and is {mapping!r}."
+    )
 
 
-def which(seeds: int | Sequence[int]) -> tuple[int, ...]:
+def which(seeds: int | Sequence[int]) -> Sequence[int]:
     """The seeds themselves, from their number or from a list of them."""
     if not isinstance(seeds, Iterable):
-        return tuple(range(checks.whole_number("`seeds`", seeds)))
+        count = checks.whole_number("`seeds`", seeds)
+        if count > 2**32:
+            raise ValueError(f"`seeds` are whole numbers in 0..2³²-1, and {count:,} of them are asked for.")
+        return range(count)
     chosen = tuple(checks.whole_number("Each of `seeds`", seed, least=0) for seed in seeds)
     if not chosen:
         raise ValueError("`seeds` is empty: give at least one.")
@@ -82,16 +98,18 @@ def key_of(key: int | PRNGKeyArray) -> PRNGKeyArray:
     return jax.random.key(int(key))
 
 
-def optimizer_of(optimizer: Optimizer) -> Optimizer:
-    """An Optax optimizer, or a learning rate as a number."""
-    if isinstance(optimizer, optax.GradientTransformation):
-        return optimizer
-    try:
-        rate = checks.number(optimizer)
-    except TypeError:
-        raise TypeError(f"`optimizer` must be a learning rate or an Optax optimizer, and is {optimizer!r}.") from None
-    if rate is None:  # traced
-        return optimizer
-    if not 0 <= rate < float("inf"):
-        raise ValueError(f"A learning rate must be finite and at least 0, and `optimizer` is {rate:g}.")
-    return rate
+def check_seconds(what: str, value: Any) -> None:
+    """Raise unless the value is a number of seconds."""
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < float("inf"):
+        raise ValueError(f"{what} must be a number of seconds, at least 0, and is {value!r}.")
+
+
+def checkpoint_path(path: Path | str | None, record: Mapping[str, RecordFunction]) -> Path | None:
+    """The file of a checkpoint."""
+    if path is None:
+        return None
+    if record:
+        raise ValueError("`checkpoint` keeps losses alone, and `record` asks for more: leave one of them out.")
+    if not isinstance(path, str | Path):
+        raise TypeError(f"`checkpoint` must be a file such as 'run.npz', and is {path!r}.")
+    return Path(path)

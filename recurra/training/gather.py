@@ -1,46 +1,58 @@
 """What a run gathers on the host, piece by piece. The numbers do not depend on how the run is cut into pieces."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import jax
 import numpy as np
 from jaxtyping import PyTree
+
+from recurra.engine.hardware import bytes_of
 
 #: at most so many losses are added up at once
 PIECE = 4096
 
 
 class LossWindows:
-    """Window means of the loss, in double precision.
+    """Window means of the loss over labelled steps, in double precision; nan for a window without a label.
 
     A window is added up in parts. Where the parts end does not depend on how the run is cut into pieces.
     """
 
-    def __init__(self, seeds: tuple[int, ...], window: int):
+    def __init__(self, seeds: Sequence[int], window: int):
         self.seeds, self.window = seeds, window
         self.diverged: dict[int, int] = {}
         self._means: list[np.ndarray] = []
-        self._seen, self._sum = 0, np.zeros(len(seeds))  # the sum is over the pieces of the window so far
-        self._pending = np.zeros((len(seeds), 0), np.float32)
+        self._seen, self._sum, self._count = 0, *self._nothing()  # over the parts of the present window so far
+        self._pending, self._labelled = np.zeros((len(seeds), 0), np.float32), np.zeros((len(seeds), 0), bool)
 
-    def append(self, losses: np.ndarray) -> None:
-        """Each seed's loss at the next steps, (seed, step)."""
-        self._note_divergence(losses)
+    @staticmethod
+    def bytes_of(seeds: int, steps: int, window: int) -> int:
+        """How many bytes the means will take, and once more when they are put side by side."""
+        return 2 * 8 * seeds * -(-steps // window)
+
+    def append(self, losses: np.ndarray, labelled: np.ndarray | None = None) -> None:
+        """Each seed's loss at the next steps, (seed, step), and which of them had a label; None: all."""
+        labelled = np.ones(losses.shape, bool) if labelled is None else labelled
+        self._note_divergence(~np.isfinite(losses) & labelled)
         self._seen += losses.shape[1]
-        pending = np.concatenate([self._pending.astype(losses.dtype), losses], axis=1)
+        pending = np.concatenate([self._pending.astype(losses.dtype), np.where(labelled, losses, 0)], axis=1)
+        labelled = np.concatenate([self._labelled, labelled], axis=1)
         step = self._seen - pending.shape[1]
         while pending.shape[1] >= (piece := min(PIECE, self.window - step % self.window)):
             self._sum = self._sum + pending[:, :piece].sum(axis=1, dtype=np.float64)
-            pending, step = pending[:, piece:], step + piece
+            self._count = self._count + labelled[:, :piece].sum(axis=1)
+            pending, labelled, step = pending[:, piece:], labelled[:, piece:], step + piece
             if step % self.window == 0:
-                self._means.append(self._sum / self.window)
-                self._sum = np.zeros(len(self.seeds))
-        self._pending = pending.copy()
+                self._means.append(_mean(self._sum, self._count))
+                self._sum, self._count = self._nothing()
+        self._pending, self._labelled = pending.copy(), labelled.copy()
 
     def means(self) -> np.ndarray:
         """(seed, window), an unfinished window last."""
-        count = self._seen % self.window
-        rest = [(self._sum + self._pending.sum(axis=1, dtype=np.float64)) / count] if count else []
+        rest = []
+        if self._seen % self.window:
+            total = self._sum + self._pending.sum(axis=1, dtype=np.float64)
+            rest = [_mean(total, self._count + self._labelled.sum(axis=1))]
         return np.stack(self._means + rest, axis=1) if self._means or rest else np.zeros((len(self.seeds), 0))
 
     def ends(self) -> np.ndarray:
@@ -50,41 +62,78 @@ class LossWindows:
 
     def state(self) -> dict[str, np.ndarray]:
         """All of it as plain arrays."""
-        rows = [self.seeds.index(seed) for seed in self.diverged]
+        row = {seed: i for i, seed in enumerate(self.seeds)}
         return {
             "means": np.stack(self._means, axis=1) if self._means else np.zeros((len(self.seeds), 0)),
             "sum": self._sum,
+            "count": self._count,
             "pending": self._pending,
+            "labelled": self._labelled,
             "seen": np.array(self._seen),
-            "diverged": np.array([rows, list(self.diverged.values())], dtype=np.int64),
+            "diverged": np.array([[row[seed] for seed in self.diverged], list(self.diverged.values())], np.int64),
         }
 
     def restore(self, state: Mapping[str, np.ndarray]) -> None:
-        """Take up what `state` returned."""
-        self._means = list(state["means"].T)
-        self._seen, self._sum, self._pending = int(state["seen"]), state["sum"], state["pending"]
-        self.diverged = {self.seeds[row]: int(step) for row, step in state["diverged"].T}
+        """Take up what `state` returned; KeyError or ValueError if it is not whole."""
+        seen, diverged = int(state["seen"]), state["diverged"].reshape(2, -1)
+        kept = [state[name] for name in ("means", "pending", "labelled", "sum", "count")]
+        waiting = seen - seen // self.window * self.window
+        if (
+            any(len(array) != len(self.seeds) for array in kept)
+            or kept[0].shape[1] != seen // self.window
+            or not kept[1].shape == kept[2].shape
+            or kept[1].shape[1] > waiting
+            or np.any((diverged[0] < 0) | (diverged[0] >= len(self.seeds)))
+        ):
+            raise ValueError("losses of another shape")
+        means, self._pending, self._labelled, self._sum, self._count = kept
+        self._seen, self._means = seen, list(means.T)
+        self.diverged = {self.seeds[int(row)]: int(step) for row, step in diverged.T}
 
-    def _note_divergence(self, losses: np.ndarray) -> None:
-        wrong = ~np.isfinite(losses)
+    def _nothing(self) -> tuple[np.ndarray, np.ndarray]:
+        return np.zeros(len(self.seeds)), np.zeros(len(self.seeds), np.int64)
+
+    def _note_divergence(self, wrong: np.ndarray) -> None:
         for row in np.flatnonzero(wrong.any(axis=1)):
-            self.diverged.setdefault(self.seeds[row], self._seen + int(wrong[row].argmax()))
+            self.diverged.setdefault(self.seeds[int(row)], self._seen + int(wrong[row].argmax()))
+
+
+def _mean(total: np.ndarray, count: np.ndarray) -> np.ndarray:
+    return np.where(count > 0, total / np.maximum(count, 1), np.nan)
 
 
 class Records:
-    """Per-step records, (seed, step, ...). The first `delay` outcomes lie before the first step and are left out."""
+    """Records of every `every`-th step, (seed, step, ...), in arrays that have room for all of them from the start.
 
-    def __init__(self, delay: int):
-        self._delay = delay
-        self._chunks: list[PyTree[np.ndarray]] = []
+    The first `delay` outcomes lie before the first step and are left out.
+    """
+
+    def __init__(self, recorded: PyTree, seeds: int, steps: int, every: int, delay: int):
+        self._every, self._next = every, -delay  # the step that the next outcome belongs to
+        count = self._kept_before(steps - delay)
+        self._rows = jax.tree.map(lambda leaf: np.empty((seeds, count, *leaf.shape), leaf.dtype), recorded)
+
+    @staticmethod
+    def bytes_of(recorded: PyTree, seeds: int, steps: int, every: int) -> int:
+        """How many bytes the records will take."""
+        return seeds * -(-steps // every) * bytes_of(recorded)
 
     def append(self, records: PyTree[np.ndarray]) -> None:
-        """The records of the next steps."""
-        if jax.tree.leaves(records):
-            self._chunks.append(records)
+        """The outcomes of the next steps."""
+        leaves = jax.tree.leaves(records)
+        if not leaves:
+            return
+        start, stop = self._next, self._next + leaves[0].shape[1]
+        first = self._kept_before(start)
+        skipped = first * self._every - start
+        for rows, new in zip(jax.tree.leaves(self._rows), leaves, strict=True):
+            rows[:, first : self._kept_before(stop)] = new[:, skipped :: self._every]
+        self._next = stop
 
     def joined(self) -> PyTree[np.ndarray]:
         """All of them."""
-        if not self._chunks:
-            return {}
-        return jax.tree.map(lambda *leaves: np.concatenate(leaves, axis=1)[:, self._delay :], *self._chunks)
+        return jax.tree.map(lambda rows: rows[:, : self._kept_before(self._next)], self._rows)
+
+    def _kept_before(self, step: int) -> int:
+        """How many steps before this one are kept."""
+        return max(-(-step // self._every), 0)

@@ -1,10 +1,12 @@
 """How far a run is: a bar on a terminal, a plain line now and then elsewhere."""
 
-import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from importlib.util import find_spec
+from typing import Any, cast
+
+from recurra.training.console import console, say
 
 #: seconds between plain lines
 LOG_EVERY = 10.0
@@ -21,7 +23,7 @@ def progress(label: str, steps: int, show: bool | Report) -> Iterator[Report]:
         yield show
     elif not show:
         yield lambda done: None
-    elif sys.stderr.isatty() and find_spec("rich"):
+    elif console.isatty() and find_spec("rich"):
         with _bar(label, steps) as report:
             yield report
     else:
@@ -40,7 +42,7 @@ def _bar(label: str, steps: int) -> Iterator[Report]:
         TextColumn("{task.fields[rate]}"),
         TimeRemainingColumn(compact=True),
     )
-    with Progress(*columns, console=Console(stderr=True)) as bar:
+    with Progress(*columns, console=Console(file=cast(Any, console))) as bar:
         task = bar.add_task(label, total=steps, rate="compiling")
         pace = _Pace()
 
@@ -75,6 +77,6 @@ def _log_lines(label: str, steps: int) -> Report:
         last = now
         left = int((steps - done) / rate)
         clock = f"{left // 3600}:{left // 60 % 60:02d}:{left % 60:02d}"
-        print(f"{label}: {done:,} of {steps:,} steps, {rate:,.0f} steps/s, {clock} left", file=sys.stderr, flush=True)
+        say(f"{label}: {done:,} of {steps:,} steps, {rate:,.0f} steps/s, {clock} left")
 
     return report

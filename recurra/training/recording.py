@@ -8,6 +8,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Int, PyTree
 
+from recurra.cells.structure import seen_by
 from recurra.step import LearningState, LearningStep, Outcome
 
 #: a function of an `Outcome` whose result is kept for every step
@@ -33,20 +34,38 @@ class StepRecorder(eqx.Module):
         return StepRecorder(dict(functions), delay, waits) if functions else None
 
     def init(self, step: LearningStep, state: LearningState) -> Outcome:
-        """Empty rings."""
-        dtype = step.network.cell.dtype
-        of_stream = lambda size: step.in_every_stream(jnp.zeros(size, dtype))
-        ring = lambda steps: lambda leaf: jnp.zeros((steps, *leaf.shape), leaf.dtype)
-        hold = ring(self.delay)
-        return Outcome(
-            input=hold(of_stream(step.network.cell.n_in)),
-            label=hold(of_stream(step.network.n_out)),
-            output=hold(of_stream(step.network.n_out)),
-            loss=hold(jnp.zeros((), dtype)),
-            state=jax.tree.map(hold, state.a),
-            gradients={name: jax.tree.map(ring(steps), state.weights.cell) for name, steps in self.waits.items()},
-            emitted={name: ring(steps)(jnp.zeros((), bool)) for name, steps in self.waits.items()},
+        """Empty rings. What no function looks at need not wait, and its ring has no room."""
+        shape = lambda tree: jax.eval_shape(lambda: tree)
+        dtype, scalar = step.network.cell.dtype, lambda kind: shape(jnp.zeros((), kind))
+        of_stream = lambda size: shape(step.in_every_stream(jnp.zeros(size, dtype)))
+        one = Outcome(
+            t=scalar("int32"),
+            weights=shape(state.weights),
+            input=of_stream(step.network.cell.n_in),
+            label=of_stream(step.network.n_out),
+            output=of_stream(step.network.n_out),
+            loss=scalar(dtype),
+            state=shape(state.a),
+            gradients={name: shape(state.weights.cell) for name in self.waits},
+            emitted={name: scalar(bool) for name in self.waits},
         )
+        same = lambda wait: lambda _: wait
+        waits = jax.tree.map(same(self.delay), one)._replace(
+            gradients={name: jax.tree.map(same(wait), one.gradients[name]) for name, wait in self.waits.items()},
+            emitted=self.waits,
+        )
+        wanted = jax.tree.unflatten(jax.tree.structure(one), self._looked_at(one))
+        ring = lambda leaf, wait, wanted: jnp.zeros((wait if wanted else 0, *leaf.shape), leaf.dtype)
+        return jax.tree.map(ring, one, waits, wanted)
+
+    def _looked_at(self, one: Outcome) -> list[bool]:
+        """Which leaves of an outcome the functions look at."""
+        program = jax.make_jaxpr(self._kept)(one).jaxpr
+        seen = set().union(*seen_by(program))
+        return [i in seen for i in range(len(program.invars))]
+
+    def _kept(self, outcome: Outcome) -> dict[str, PyTree[Array]]:
+        return {name: _arrays(name, f(outcome)) for name, f in self.functions.items()}
 
     def __call__(self, state: Outcome, outcome: Outcome, t: Int[Array, ""]) -> tuple[Outcome, PyTree[Array]]:
         """The rings after step t, and what the functions return for the outcome that is complete now."""
@@ -55,4 +74,11 @@ class StepRecorder(eqx.Module):
         whole = [ring[t % len(ring)] if len(ring) else leaf for leaf, ring in pairs]
         rings = [ring.at[t % len(ring)].set(leaf) if len(ring) else ring for leaf, ring in pairs]
         late = jax.tree.unflatten(treedef, whole)
-        return jax.tree.unflatten(treedef, rings), {name: f(late) for name, f in self.functions.items()}
+        return jax.tree.unflatten(treedef, rings), self._kept(late)
+
+
+def _arrays(name: str, found: Any) -> PyTree[Array]:
+    try:
+        return jax.tree.map(jnp.asarray, found)
+    except TypeError as error:
+        raise TypeError(f"`record[{name!r}]` must return arrays or numbers, and returned {found!r}.") from error

@@ -8,7 +8,7 @@ import numpy as np
 from jaxtyping import PyTree
 
 from recurra.network import NetworkWeights
-from recurra.training.whole_files import replacing
+from recurra.training.whole_files import write_whole
 
 if TYPE_CHECKING:
     import xarray
@@ -18,9 +18,9 @@ if TYPE_CHECKING:
 class Result:
     """One learner over many seeds.
 
-    `loss[s, w]` is the mean loss of seed s over window w, which ends after step `step[w]`; the last window may be
-    shorter. `records[name]` holds what was asked for, leaves (seed, step, ...). `diverged` maps a seed to the first
-    step at which its loss was not finite.
+    `loss[s, w]` is the mean loss of seed s over the labelled steps of window w, which ends after step `step[w]`; the
+    last window may be shorter. `records[name]` holds what was asked for, leaves (seed, step, ...), of every
+    `record_every`-th step from step 0 on. `diverged` maps a seed to the first step at which its loss was not finite.
     """
 
     seeds: tuple[int, ...]
@@ -28,11 +28,25 @@ class Result:
     loss: np.ndarray
     weights: NetworkWeights
     records: dict[str, PyTree[np.ndarray]]
+    record_every: int
     diverged: dict[int, int]
     steps: int
     interrupted: bool
     seconds: float
     compile_seconds: float
+
+    def __repr__(self) -> str:
+        loss = self.final_loss()
+        kept = loss[np.isfinite(loss)]
+        spread = f" ± {standard_error(kept):.2g}" if len(kept) > 1 else ""
+        parts = [
+            f"{len(self.seeds)} seed{'s' * (len(self.seeds) > 1)}",
+            f"{self.steps:,} steps" + " (interrupted)" * self.interrupted,
+            f"final loss {kept.mean():.4g}{spread}" if len(kept) else "no final loss",
+            *([f"{len(self.diverged)} diverged"] if self.diverged else []),
+            *([f"records of {', '.join(self.records)}"] if self.records else []),
+        ]
+        return f"Result({', '.join(parts)})"
 
     def final_loss(self, last: float = 0.1) -> np.ndarray:
         """Each seed's mean loss over the windows that end in the last part of the run, by default its last tenth.
@@ -45,7 +59,11 @@ class Result:
             return np.full(len(self.seeds), np.nan)
         length = np.diff(self.step, prepend=0)
         inside = self.step > self.steps * (1 - last)
-        mean = np.average(self.loss[:, inside], axis=1, weights=length[inside])
+        loss = self.loss[:, inside]
+        labelled = ~np.isnan(loss)  # a window without a label has no loss
+        weight = np.where(labelled, length[inside], 0)
+        total = weight.sum(axis=1)
+        mean = np.where(total > 0, (weight * np.where(labelled, loss, 0)).sum(axis=1) / np.maximum(total, 1), np.nan)
         return np.where([seed in self.diverged for seed in self.seeds], np.nan, mean)
 
     def to_xarray(self) -> "xarray.Dataset":
@@ -75,7 +93,7 @@ def standard_error(values: np.ndarray) -> float:
     return float(np.std(values, ddof=1) / np.sqrt(len(values))) if len(values) > 1 else float("nan")
 
 
-def save(data: "xarray.Dataset", path: Path) -> None:
-    """Write a netCDF file, whole or not at all."""
-    with replacing(path) as partial:
-        data.to_netcdf(partial, engine="h5netcdf")
+def save(data: "xarray.Dataset", path: Path, *, new: bool = False) -> None:
+    """Write a netCDF file, whole or not at all; with `new` there must be no such file."""
+    content = data.to_netcdf(engine="h5netcdf")  # HDF5 crashes where a disk is full, so it writes to memory
+    write_whole(path, lambda file: file.write(content), new=new)

@@ -1,19 +1,114 @@
-"""Files that are written whole or not at all."""
+"""Files that are written whole or not at all, and places that one run has to itself."""
 
+import contextlib
 import os
-from collections.abc import Iterator
+import re
+import secrets
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import BinaryIO
+
+try:
+    import fcntl
+except ImportError:  # Windows: two runs are told apart by the names of their partial files alone
+    fcntl = None
+
+#: names of more bytes are cut before something is added to them, for file systems allow 255
+LONGEST = 200
+
+
+class InUseError(OSError):
+    """Another run has the place to itself."""
+
+
+def write_whole(path: Path, write: Callable[[BinaryIO], object], *, new: bool = False) -> None:
+    """Let `write` fill a file that takes the place of `path` once it is complete and on the disk.
+
+    Until then `path` stays as it was. A link stays one, and what it points to is replaced. With `new` there must be no
+    such file, also not one that appeared in the meantime: that is a FileExistsError.
+    """
+    path = path.resolve()
+    partial = _partial(path)
+    try:
+        with partial.open("xb") as file:
+            write(file)
+            file.flush()
+            os.fsync(file.fileno())
+        if new:
+            _rename_to_new(partial, path)
+        else:
+            partial.replace(path)
+    finally:
+        with contextlib.suppress(OSError):
+            partial.unlink(missing_ok=True)
+
+
+def try_place(path: Path) -> None:
+    """Raise the OSError that writing `path` would end in, as far as it can be known beforehand."""
+    trial = _partial(path.resolve())
+    try:
+        trial.write_bytes(bytes(4096))
+    finally:
+        with contextlib.suppress(OSError):
+            trial.unlink(missing_ok=True)
+
+
+def _rename_to_new(partial: Path, path: Path) -> None:
+    try:
+        os.link(partial, path)  # unlike a rename it never replaces anything
+    except FileExistsError:
+        raise
+    except OSError:  # a file system without hard links
+        path.open("xb").close()
+        partial.replace(path)
 
 
 @contextmanager
-def replacing(path: Path) -> Iterator[Path]:
-    """A file to write in place of `path`, which stays as it was until the new one is complete and on the disk."""
-    partial = path.with_name(f".{path.name}.partial")
-    try:
-        yield partial
-        with partial.open("rb") as file:
-            os.fsync(file.fileno())
-        partial.replace(path)
-    finally:
-        partial.unlink(missing_ok=True)
+def held(path: Path) -> Iterator[None]:
+    """Have `path` to oneself, among all processes of this machine; `InUseError` if another has it.
+
+    The system gives it free when the process ends, however that happens. What a killed run left half-written beside
+    `path` is removed.
+    """
+    path = path.resolve()
+    with contextlib.ExitStack() as releases:
+        if fcntl is not None:
+            releases.callback(_release, *_locked(path.with_name(f"{_hidden(path)}.lock")))
+        pattern = re.compile(re.escape(_hidden(path)) + r"\.[0-9a-f]{8}\.partial")
+        for left in path.parent.iterdir():
+            if pattern.fullmatch(left.name):
+                with contextlib.suppress(OSError):
+                    left.unlink()
+        yield
+
+
+def _partial(path: Path) -> Path:
+    """A new name beside `path` for what is not complete yet."""
+    return path.with_name(f"{_hidden(path)}.{secrets.token_hex(4)}.partial")
+
+
+def _hidden(path: Path) -> str:
+    return f".{os.fsencode(path.name)[:LONGEST].decode(errors='ignore')}"
+
+
+def _locked(path: Path) -> tuple[Path, int]:
+    assert fcntl is not None
+    while True:
+        number = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
+        try:
+            fcntl.flock(number, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            os.close(number)
+            raise InUseError(f"another run is using it (it holds {path})") from None
+        except OSError:  # a file system without locks
+            return path, number
+        if path.exists() and os.path.samestat(os.fstat(number), path.stat()):
+            return path, number
+        os.close(number)  # the run that had it has just removed it
+
+
+def _release(path: Path, number: int) -> None:
+    with contextlib.suppress(OSError):
+        path.unlink(missing_ok=True)  # while it is locked: whoever opened it before will see that it is gone
+    os.close(number)

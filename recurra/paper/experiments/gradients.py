@@ -14,7 +14,7 @@ from recurra.paper.experiments.running import prepare
 from recurra.paper.setup import learner_of, network_of, task_of
 from recurra.step import APPLIED
 from recurra.training import record
-from recurra.training.checkpoint import Checkpoint
+from recurra.training.checkpoint import EVERY, Checkpoint
 from recurra.training.recording import StepRecorder
 from recurra.training.train import LEARNING_RATE
 
@@ -59,8 +59,8 @@ class Gradients(Experiment):
         recorder = StepRecorder.of({"gradients": record.gradients}, learners)
         assert recorder is not None
         alignments = Alignments(self.seeds, self.steps - recorder.delay)
-        kept = Checkpoint(checkpoint, lambda: str(self.settings()))
-        with prepare(network, learners, task, rate, self.seeds, recorder) as run:
+        kept = Checkpoint(checkpoint, EVERY, self.steps, lambda: str(self.settings()))
+        with kept.held(), prepare(network, learners, task, rate, self.seeds, recorder) as run:
             kept.load(run, alignments)
             for piece in run.advance(self.steps):
                 early = max(recorder.delay - piece.start, 0)  # outcomes that lie before the first step

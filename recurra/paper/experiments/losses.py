@@ -104,8 +104,6 @@ def curve(
         checkpoint=checkpoint,
         progress=lambda done: advance(done / steps),
     )
-    if result.interrupted:
-        raise KeyboardInterrupt
     diverged = np.array([result.diverged.get(seed, -1) for seed in result.seeds])
     return {"step": result.step, "loss": result.loss, "diverged": diverged}
 

@@ -51,8 +51,6 @@ class Memory(Experiment):
             record=record,
             progress=False,
         )
-        if result.interrupted:
-            raise KeyboardInterrupt
         states, labels = (jax.tree.leaves(result.records[name])[0] for name in ("state", "label"))
         traces = [memory_trace(state, label, lags) for state, label in zip(states, labels, strict=True)]
         advance(1.0)

@@ -49,7 +49,7 @@ def _replicated(experiment: Experiment, keys: PRNGKeyArray, steps: int) -> PyTre
         own = jax.random.split(key)
         carry, own_keys = experiment.init_from(shared._replace(learners=own[0], noise=own[1]))
         zero, stop = jnp.zeros((), "int32"), jnp.array(steps, "int32")
-        _, (_, records) = advance(experiment, carry, own_keys, zero, stop, steps)
-        return records
+        _, kept = advance(experiment, carry, own_keys, zero, stop, steps)
+        return kept.records
 
     return jax.vmap(one)(keys)

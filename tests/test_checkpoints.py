@@ -1,0 +1,249 @@
+"""Runs that are interrupted, killed or kept out of their files: nothing that was computed is lost."""
+
+import errno
+import signal
+import subprocess
+import sys
+
+import jax
+import numpy as np
+import optax
+import pytest
+
+import recurra as rc
+from recurra.engine import plan
+from recurra.training import checkpoint
+from recurra.training.interrupts import ASKING
+from recurra.training.whole_files import InUseError, held, write_whole
+from small_runs import asks_to_stop_after, network, train
+
+#: a program that takes a place, written in
+TAKES = "from pathlib import Path; from recurra.training.whole_files import held; held(Path('{}')).__enter__()"
+
+
+def interrupted(*arguments, after, number=signal.SIGINT, **settings):
+    """What a run leaves that is asked to stop after so many steps."""
+    with pytest.raises(rc.Interrupted) as stopped:
+        train(*arguments, steps=2_000_000_000, window=1000, progress=asks_to_stop_after(after, number), **settings)
+    return stopped.value
+
+
+@pytest.mark.parametrize("number", ASKING, ids=lambda number: number.name)
+def test_a_run_that_is_asked_to_stop_raises_with_what_there_is(number):
+    before = signal.getsignal(number)
+    stopped = interrupted(rc.RFLO(), seeds=1, after=2000, number=number)
+    assert isinstance(stopped, KeyboardInterrupt)  # so that a loop around `train` ends too
+    assert stopped.signal == number
+    assert stopped.result.interrupted
+    assert 2000 <= stopped.result.steps < 2_000_000_000
+    assert np.isfinite(stopped.result.final_loss()).all()
+    assert signal.getsignal(number) is before
+
+
+def test_ignored_signals_stay_ignored_and_a_program_s_own_handler_stays():
+    """As SIGHUP is under `nohup`, and as a queue's own handler of SIGTERM."""
+    seen = []
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN), signal.signal(signal.SIGTERM, lambda *_: seen.append(1))
+    try:
+        for number in (signal.SIGHUP, signal.SIGTERM):
+            assert train(steps=3000, progress=asks_to_stop_after(1, number)).steps == 3000
+    finally:
+        signal.signal(signal.SIGHUP, before[0])
+        signal.signal(signal.SIGTERM, before[1])
+    assert seen == [1]
+
+
+def test_an_interrupted_run_goes_on_from_its_checkpoint_with_the_same_bits(tmp_path):
+    file = tmp_path / "run.npz"
+    settings = {"steps": 40_000, "seeds": 3, "window": 1000}
+    whole = train(rc.UORO(), **settings)
+    stopped = interrupted(rc.UORO(), seeds=3, after=20_000, checkpoint=file)
+    assert str(file) in str(stopped)
+    assert file.exists()
+    later = train(rc.UORO(), **{**settings, "steps": stopped.result.steps + 5000}, checkpoint=file)
+    assert later.steps == stopped.result.steps + 5000
+    both = min(len(whole.step), len(later.step))
+    assert np.array_equal(whole.loss[:, :both], later.loss[:, :both])
+
+
+def test_a_finished_run_stays_until_another_takes_its_file_over(tmp_path):
+    """A kill between the end of the run and the moment its caller saves the result loses nothing."""
+    file, seen = tmp_path / "run.npz", []
+    first = train(steps=3000, checkpoint=file)
+    again = train(steps=3000, checkpoint=file, progress=seen.append)
+    assert seen == [3000]
+    assert np.array_equal(first.loss, again.loss)
+    assert all(map(np.array_equal, jax.tree.leaves(first.weights), jax.tree.leaves(again.weights)))
+    other = train(steps=3000, key=1, checkpoint=file)
+    assert not np.array_equal(first.loss, other.loss)
+    assert np.array_equal(other.loss, train(steps=3000, key=1, checkpoint=file, progress=seen.append).loss)
+    assert seen == [3000, 3000]
+
+
+def test_checkpoints_come_as_often_as_asked(tmp_path, monkeypatch):
+    written = []
+    monkeypatch.setattr(checkpoint, "save_arrays", lambda path, arrays: written.append(int(arrays["done"])))
+    engine = rc.ScanEngine(chunk=100)
+    train(steps=1000, engine=engine, checkpoint=tmp_path / "a", checkpoint_every=0)
+    assert written == [*range(100, 1001, 100), 1000]
+    written.clear()
+    train(steps=1000, engine=engine, checkpoint=tmp_path / "b")
+    assert written == [1000]
+
+
+def test_a_checkpoint_that_cannot_be_written_costs_the_checkpoint_alone(tmp_path, monkeypatch):
+    def full(*_, **__):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    whole = train(steps=1000)
+    monkeypatch.setattr(checkpoint, "write_whole", full)
+    with pytest.warns(UserWarning, match="No space left on device. The run goes on"):
+        result = train(steps=1000, checkpoint=tmp_path / "run.npz", checkpoint_every=0)
+    assert np.array_equal(whole.loss, result.loss)
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_place_that_cannot_be_written_is_found_before_the_run(tmp_path, monkeypatch):
+    def refuse(*_, **__):
+        raise OSError(errno.EROFS, "Read-only file system")
+
+    monkeypatch.setattr(checkpoint, "try_place", refuse)
+    with pytest.raises(rc.CheckpointError, match="cannot be written: Read-only file system"):
+        train(steps=2_000_000_000, checkpoint=tmp_path / "run.npz")
+
+
+def test_two_runs_cannot_share_a_checkpoint(tmp_path):
+    """The second is refused at once, whether it is in this process or in another."""
+    file, refused = tmp_path / "run.npz", []
+
+    def meanwhile(done):
+        if not refused:
+            with pytest.raises(rc.CheckpointError, match="another run is using it"):
+                train(steps=1000, checkpoint=file)
+            refused.append(
+                subprocess.run([sys.executable, "-c", TAKES.format(file)], capture_output=True, text=True).stderr
+            )
+
+    train(steps=1000, checkpoint=file, progress=meanwhile)
+    assert "another run is using it" in refused[0]
+    assert [path.name for path in tmp_path.iterdir()] == ["run.npz"]
+
+
+def test_a_checkpoint_of_four_cores_goes_on_with_the_same_bits_on_two(tmp_path, monkeypatch):
+    """Bits depend on how many seeds are computed together, so a run keeps to the groups it began with."""
+    settings = {"learner": rc.ROK(r=2), "seeds": 14, "window": 1000, "net": network(8), "steps": 3000}
+
+    def on_cores(count, **more):
+        monkeypatch.setattr(plan, "cores", lambda: count)
+        return train(**{**settings, **more})
+
+    on_cores(4, steps=2000, checkpoint=tmp_path / "run")
+    later = on_cores(2, checkpoint=tmp_path / "run")
+    assert np.array_equal(later.loss, on_cores(4).loss)
+    assert not np.array_equal(later.loss, on_cores(2).loss)
+
+
+@pytest.mark.parametrize("after", [500, 2999])
+def test_an_exception_from_progress_loses_nothing(tmp_path, after):
+    settings = dict(steps=3000, seeds=2, window=100)
+    whole = train(rc.UORO(), **settings)
+
+    def give_up(done):
+        if done > after:
+            raise RuntimeError("enough")
+
+    with pytest.raises(RuntimeError, match="enough"):
+        train(rc.UORO(), **settings, checkpoint=tmp_path / "run", progress=give_up)
+    seen = []
+    later = train(rc.UORO(), **settings, checkpoint=tmp_path / "run", progress=seen.append)
+    assert seen[0] > after
+    np.testing.assert_array_equal(later.loss, whole.loss)
+
+
+def test_a_checkpoint_of_other_settings_is_refused_while_it_is_not_finished(tmp_path):
+    file, rows = tmp_path / "run.npz", np.full((50, 2), 0.5)
+    settings = {"optimizer": optax.sgd(0.01), "task": rc.Arrays(rows, rows, repeat=True)}
+    interrupted(rc.UORO(), after=1, checkpoint=file, **settings)
+    others = {"key": 7, "seeds": 3, "optimizer": optax.sgd(0.02), "task": rc.Arrays(rows + 0.1, rows, repeat=True)}
+    others |= {"learner": rc.RFLO(), "net": network(phi=jax.nn.relu)}
+    settings |= {"learner": rc.UORO(), "steps": 2_000_000_000, "window": 1000}
+    for name, value in others.items():
+        with pytest.raises(rc.CheckpointError, match="other settings, which is not finished"):
+            train(**{**settings, name: value}, checkpoint=file)
+    with pytest.raises(rc.CheckpointError, match="is at step"):
+        train(**{**settings, "steps": 10}, checkpoint=file)
+    with pytest.raises(ValueError, match="is a folder"):
+        train(**settings, checkpoint=tmp_path)
+
+
+def damaged(arrays, **changes):
+    return {name: value for name, value in (arrays | changes).items() if value is not None}
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"done": np.array(-5)},
+        {"done": None},
+        {"identity": None},
+        {"means": None},
+        {"leaf1": None},
+        {"seen": np.array(7)},
+    ],
+    ids=lambda changes: f"{next(iter(changes))}",
+)
+def test_a_damaged_checkpoint_is_one_clear_error(tmp_path, changes):
+    file = tmp_path / "run.npz"
+    train(steps=1000, checkpoint=file)
+    with np.load(file) as kept:
+        arrays = dict(kept)
+    np.savez(file, **damaged(arrays, **changes))
+    with pytest.raises(rc.CheckpointError, match="delete it to start over"):
+        train(steps=1000, checkpoint=file)
+
+
+def test_a_cut_checkpoint_is_one_clear_error(tmp_path):
+    file = tmp_path / "run.npz"
+    train(steps=1000, checkpoint=file)
+    file.write_bytes(file.read_bytes()[:100])
+    with pytest.raises(rc.CheckpointError, match="cannot be read: delete it to start over"):
+        train(steps=1000, checkpoint=file)
+
+
+def test_a_checkpoint_keeps_another_kind_of_key(tmp_path):
+    file, settings = tmp_path / "run.npz", {"key": jax.random.key(0, impl="rbg")}
+    first = interrupted(rc.UORO(), **settings, after=1000, checkpoint=file).result
+    later = train(rc.UORO(), steps=first.steps + 1000, window=1000, **settings, checkpoint=file)
+    whole = train(rc.UORO(), steps=later.steps, window=1000, **settings)
+    assert np.array_equal(whole.loss, later.loss)
+
+
+def test_files_are_written_whole_or_not_at_all(tmp_path):
+    file, link = tmp_path / "a", tmp_path / "link"
+    link.symlink_to(file)
+
+    def fail(opened):
+        opened.write(b"half")
+        raise OSError("full")
+
+    write_whole(file, lambda opened: opened.write(b"first"))
+    with pytest.raises(OSError, match="full"):
+        write_whole(file, fail)
+    assert file.read_bytes() == b"first"
+    write_whole(link, lambda opened: opened.write(b"second"))  # a link stays one
+    assert link.is_symlink()
+    assert file.read_bytes() == b"second"
+    with pytest.raises(FileExistsError):
+        write_whole(file, lambda opened: opened.write(b"third"), new=True)
+    write_whole(tmp_path / "b", lambda opened: opened.write(b"third"), new=True)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["a", "b", "link"]
+
+
+def test_a_place_is_free_again_when_its_run_is_killed(tmp_path):
+    file = tmp_path / "run"
+    (tmp_path / ".run.0123abcd.partial").touch()  # what a killed run left
+    killed = [sys.executable, "-c", f"{TAKES.format(file)}\nimport os; os.kill(os.getpid(), 9)"]
+    assert subprocess.run(killed).returncode == -signal.SIGKILL
+    with held(file), pytest.raises(InUseError), held(file):
+        pass
+    assert not list(tmp_path.iterdir())
