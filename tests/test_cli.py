@@ -7,7 +7,6 @@ import pty
 import signal
 import subprocess
 import sys
-import tempfile
 import threading
 from pathlib import Path
 
@@ -23,6 +22,7 @@ from recurra.cli.parts import build
 from recurra.cli.settings import NEEDS, Settings, checked
 from recurra.network import NetworkWeights
 from recurra.training.result import Result
+from recurra.training.whole_files import write_whole
 
 PROGRAM = [sys.executable, "-c", "from recurra.cli import main; main()"]
 SMALL = ["--n", "3", "--seeds", "2", "--steps", "60"]
@@ -57,12 +57,15 @@ def instant_training(monkeypatch):
         values = {
             "seeds": tuple(range(seeds)), "step": np.array([steps // 2, steps]),
             "loss": np.stack([np.ones(seeds), np.array(loss, float)], axis=1),
-            "weights": NetworkWeights(None, None, None), "records": {}, "diverged": {},
+            "weights": NetworkWeights(None, None, None), "records": {}, "record_every": 1, "diverged": {},
             "steps": steps, "interrupted": False, "seconds": 1.0, "compile_seconds": 1.0,
         }  # fmt: skip
         if isinstance(changes, BaseException):
             raise changes
-        return Result(**(values | changes))
+        result = Result(**(values | changes))
+        if result.interrupted:
+            raise recurra.Interrupted("Stopped.", result, signal.SIGTERM)
+        return result
 
     monkeypatch.setattr(recurra, "train", fake_train)
     return made
@@ -214,6 +217,8 @@ def test_diverged_seeds_are_named_and_left_out(recurra_command, instant_training
         (["--out", os.devnull, "--force"], ["`out`", "ordinary file"]),
         (["--out", "there.nc"], ["`out`", "there.nc", "--force"]),
         (["--config", "missing.toml"], ["`config`", "missing.toml", "No such file"]),
+        (["--config", "."], ["`config`", "folder"]),
+        (["--config", "/dev/zero"], ["`config`", "/dev/zero", "longer than 1 MB"]),
     ],
 )
 def test_a_bad_option_is_one_line(recurra_command, arguments, words):
@@ -240,6 +245,7 @@ def test_a_bad_option_is_one_line(recurra_command, arguments, words):
         ("[learner.rtrl]\nlazy = true", ["`learner.rtrl.lazy`", "has none"]),
         ("steps = = 5", ["`config`", "run.toml", "line 1"]),
         ("\udcff", ["`config`", "run.toml", "TOML"]),
+        ("n = " + "[" * 10_000, ["`config`", "run.toml", "nested too deeply"]),
     ],
 )
 def test_a_bad_file_is_one_line(recurra_command, line, words):
@@ -256,32 +262,55 @@ def test_an_unwritable_folder_is_found_before_the_run(recurra_command, monkeypat
     def refuse(*_, **__):
         raise PermissionError(13, "Permission denied")
 
-    monkeypatch.setattr(tempfile, "NamedTemporaryFile", refuse)
+    monkeypatch.setattr("recurra.cli.output.try_place", refuse)
     _expect_one_line(
         recurra_command("train", "--learner", "uoro", "--out", "a.nc"), ["`out`", "a.nc", "Permission denied"]
     )
 
 
-def test_a_full_disk_costs_the_file_and_not_the_numbers(recurra_command, instant_training, monkeypatch):
-    instant_training[recurra.UORO] = [1.0, 2.0], {}
-
-    def full(*_, **__):
-        raise OSError(28, "No space left on device")
-
-    monkeypatch.setattr(xarray.Dataset, "to_netcdf", full)
-    status, out, err = recurra_command("train", "--learner", "uoro", "--seeds", 2, "--out", "a.nc")
-    assert status == 1
-    assert "No space left on device" in err
-    assert "1.5" in out
-
-
-def test_out_of_memory_does_not_stop_the_others(recurra_command, instant_training):
-    instant_training[recurra.RTRL] = [1.0], jax.errors.JaxRuntimeError("RESOURCE_EXHAUSTED: Out of memory.")
+@pytest.mark.parametrize(
+    ("error", "said"),
+    [
+        (
+            jax.errors.JaxRuntimeError("RESOURCE_EXHAUSTED: Out of memory."),
+            "RESOURCE_EXHAUSTED: Out of memory. Try fewer",
+        ),
+        (MemoryError("It would take 9 TB: take fewer seeds."), "It would take 9 TB: take fewer seeds.\n"),
+        (MemoryError(), "Out of memory. Try fewer"),
+    ],
+)
+def test_out_of_memory_does_not_stop_the_others(recurra_command, instant_training, error, said):
+    """The way out comes from whoever knows it: `recurra.train`, or else the command."""
+    instant_training[recurra.RTRL] = [1.0], error
     instant_training[recurra.UORO] = [1.0], {}
     status, out, err = recurra_command("train", "--learner", "rtrl", "--learner", "uoro", "--seeds", 1, "--json")
     assert status == 1
-    assert "error: rtrl failed: RESOURCE_EXHAUSTED" in err
+    assert f"error: rtrl failed: {said}" in err
     assert [each["learner"] for each in json.loads(out)["results"]] == ["uoro"]
+
+
+def test_a_disk_that_was_full_for_a_while_costs_nothing(recurra_command, instant_training, monkeypatch):
+    instant_training[recurra.RTRL] = [1.0], {}
+    instant_training[recurra.UORO] = [1.0], MemoryError("It would take 9 TB.")
+    tried = []
+
+    def full_at_first(*arguments, **how):
+        tried.append(arguments)
+        if len(tried) == 1:
+            raise OSError(28, "No space left on device")
+        write_whole(*arguments, **how)
+
+    monkeypatch.setattr("recurra.training.result.write_whole", full_at_first)
+    learners = ("--learner", "rtrl", "--learner", "uoro")
+    _, _, err = recurra_command("train", *learners, "--seeds", 1, "--out", "a.nc")
+    first, _, last = err.splitlines()
+    assert first == (
+        "error: `out` is a.nc, which could not be written: No space left on device. It is tried again after the next "
+        "learner."
+    )
+    assert last == "Saved in a.nc."
+    with xarray.open_dataset("a.nc", engine="h5netcdf") as data:
+        assert list(data.learner.values) == ["rtrl"]
 
 
 # Interruption
@@ -293,7 +322,7 @@ def test_interrupted_learner_is_kept_and_the_rest_skipped(recurra_command, insta
     learners = ("--learner", "rtrl", "--learner", "uoro", "--learner", "dni")
     status, out, err = recurra_command("train", *learners, "--seeds", 1, "--steps", 100, "--out", "a.nc", "--json")
     report = json.loads(out)
-    assert status == 130
+    assert status == 128 + signal.SIGTERM
     assert report["interrupted"]
     assert report["not_trained"] == ["dni"]
     assert "uoro stopped after 70 of 100 steps; not trained: dni" in err

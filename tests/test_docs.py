@@ -45,6 +45,25 @@ def test_the_readme_s_general_cell_runs(tmp_path):
     assert done.returncode == 0, done.stderr
 
 
+def test_the_parts_of_the_docs_train_and_their_slopes_are_derivatives(tmp_path):
+    blocks = code("docs/your-own-parts.md")
+    check = """
+z, label = jnp.array([0.3, -2.0, 5.0]), jnp.array([0.0, 0.5, 4.9])
+loss = Huber(0.7)
+assert jnp.allclose(jax.grad(lambda z: loss(z, label)[0])(z), loss(z, label)[1])
+assert float(loss(jnp.zeros(1), jnp.zeros(1))[0]) == 0
+"""
+    done = run("\n".join([*blocks, check]), tmp_path)
+    assert done.returncode == 0, done.stderr
+
+
+def test_the_long_runs_of_the_docs(tmp_path):
+    done = run("\n".join(code("docs/long-runs.md")), tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert re.search(r"Result\(1 seed, [\d,]+ steps \(interrupted\), final loss 0\.\d+\)", done.stdout)
+    assert (tmp_path / "run.npz").exists()
+
+
 def test_the_learner_of_the_docs_trains_and_is_rflo_in_its_limit():
     scope = {}
     for block in code("docs/add-a-learner.md"):

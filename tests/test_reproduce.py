@@ -1,5 +1,6 @@
 """`recurra reproduce`, as its user meets it: from an empty folder, again, killed half-way, and with bad input."""
 
+import dataclasses
 import errno
 import json
 import os
@@ -9,13 +10,14 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import dataclass
 
 import numpy as np
 import pytest
 
 import recurra as rc
 from recurra.paper.commands import report_command, reproduce_command
-from recurra.paper.experiments import experiments
+from recurra.paper.experiments import Experiment, experiments
 from recurra.paper.experiments.gradients import LEARNERS, Alignments
 from recurra.paper.experiments.lattice import HORIZON, STEPS, Lattice
 from recurra.paper.experiments.losses import LossCurve
@@ -23,7 +25,8 @@ from recurra.paper.figures import FIGURES
 from recurra.paper.page import STATUSES
 from recurra.paper.profiles import TINY
 from recurra.paper.reproduce import reproduce as reproduce_runs
-from recurra.paper.store import Store, StoreError
+from recurra.paper.store import NotKeptError, Store, StoreError
+from recurra.training.checkpoint import CheckpointError, save_arrays
 
 COMMAND = [sys.executable, "-c", "from recurra.cli import main; main()"]
 
@@ -133,20 +136,90 @@ def test_a_mark_that_cannot_be_read_and_a_killed_first_moment(tmp_path):
     Store(tmp_path / "half")
 
 
-def test_a_full_disk_is_one_line_and_loses_nothing(tmp_path, monkeypatch):
+@dataclass(frozen=True)
+class Instant(Experiment):
+    """An experiment that takes no time."""
+
+    name: str = ""
+    cost: float = 1.0
+
+    def run(self, checkpoint, advance):
+        advance(0.5)
+        return {"x": np.arange(3)}
+
+
+@pytest.fixture
+def instants(monkeypatch):
+    """Two experiments in the place of all."""
+    pair = [Instant("first"), Instant("second")]
+    monkeypatch.setattr("recurra.paper.reproduce.experiments", lambda profile: pair)
+    return pair
+
+
+def full(*_, **__):
+    raise OSError(errno.ENOSPC, "No space left on device")
+
+
+def test_a_full_disk_is_one_line_and_loses_nothing(tmp_path, monkeypatch, instants):
     store = Store(tmp_path / "runs")
-    reproduce_runs(store, TINY, ["lattice/rtrl"], lambda *_: None)
-
-    def full(*_, **__):
-        raise OSError(errno.ENOSPC, "No space left on device")
-
+    reproduce_runs(store, TINY, ["first"], lambda *_: None)
     monkeypatch.setattr("recurra.paper.store.save_arrays", full)
-    with pytest.raises(StoreError, match="No space left on device"):
-        reproduce_runs(store, TINY, ["lattice"], lambda *_: None)
+    with pytest.raises(NotKeptError, match=r"^Not kept: second \(No space left on device.* goes on from there\.$"):
+        reproduce_runs(store, TINY, None, lambda *_: None)
     monkeypatch.setattr("recurra.paper.page._write", full)
-    with pytest.raises(StoreError, match="recurra report"):
+    with pytest.raises(NotKeptError, match="recurra report"):
         reproduce_command(["past_future"], "tiny", tmp_path / "runs", None, None)
-    assert store.get(Lattice("rtrl")) is not None
+    assert store.get(instants[0]) is not None
+
+
+def test_what_found_no_room_beside_others_is_tried_once_more(tmp_path, monkeypatch, instants):
+    store, tried = Store(tmp_path / "runs"), []
+
+    def full_at_first(path, arrays):
+        tried.append(path)
+        if len(tried) == 1:
+            full()
+        save_arrays(path, arrays)
+
+    monkeypatch.setattr("recurra.paper.store.save_arrays", full_at_first)
+    with pytest.raises(NotKeptError, match="no room for a while"):
+        reproduce_runs(store, TINY, ["first"], lambda *_: None)
+    assert store.get(instants[0]) is not None
+
+
+def test_a_full_disk_is_found_before_anything_runs(tmp_path, monkeypatch):
+    monkeypatch.setattr("recurra.paper.store.try_place", full)
+    with pytest.raises(StoreError, match="No space left on device"):
+        reproduce_command([], "tiny", tmp_path / "runs", None, None)
+
+
+def test_a_checkpoint_outlives_a_full_disk(tmp_path, monkeypatch, instants):
+    """It cannot be written, but what it holds may still serve."""
+    store = Store(tmp_path / "runs")
+    store.checkpoint(instants[0]).write_text("half of it")
+
+    def unwritable(*_):
+        raise CheckpointError("It cannot be written.")
+
+    monkeypatch.setattr(Instant, "run", unwritable)
+    monkeypatch.setattr("recurra.paper.reproduce.try_place", full)
+    with pytest.raises(NotKeptError, match="No space left on device"):
+        reproduce_runs(store, TINY, ["first"], lambda *_: None)
+    assert store.checkpoint(instants[0]).read_text() == "half of it"
+
+
+def test_a_folder_is_for_one_job_at_a_time(tmp_path):
+    store = Store(tmp_path / "runs")
+    store.remember({"profile": dataclasses.asdict(TINY)})
+    (tmp_path / "runs" / "runs" / ".killed.npz.1234.partial").touch()
+    with store.held():
+        for command in (
+            lambda: report_command(store.directory),
+            lambda: reproduce_command([], "tiny", store.directory, None, None),
+        ):
+            with pytest.raises(StoreError, match=r"in use by another .* wait until it has ended"):
+                command()
+    assert not list((tmp_path / "runs").rglob(".*"))
 
 
 def test_names_are_unique():

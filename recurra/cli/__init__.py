@@ -3,12 +3,14 @@
 import sys
 
 from recurra.cli.extras import lacking
+from recurra.cli.streams import complain, guard
 
 
 def main() -> None:
     """The `recurra` program, or one line that says what it lacks."""
+    guard()
     if line := lacking("cli", "The `recurra` command"):
-        print(f"error: {line}", file=sys.stderr)
+        complain(line)
         sys.exit(2)
     from recurra.cli.app import main as run
 

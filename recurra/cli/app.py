@@ -1,23 +1,26 @@
 """The `recurra` command: a thin layer over `recurra.train`. JAX and its like are imported once a run begins."""
 
-import io
 import json
 import os
-import signal
 import sys
-import zlib
+import warnings
 from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated, Any, cast, get_args
+from typing import Annotated, Any, cast
 
 import typer
 
 from recurra import __version__
-from recurra.cli.comparison import INTERRUPTED, check_writable, complain, leave, print_table, run
+from recurra.cli import stopping
+from recurra.cli.comparison import print_table, run
+from recurra.cli.compiled import keep_compiled_programs
 from recurra.cli.extras import lacking
-from recurra.cli.parts import build
+from recurra.cli.options import setting
+from recurra.cli.output import Output
+from recurra.cli.parts import build, check_device
 from recurra.cli.settings import Settings, SettingsError, checked, read_toml
-from recurra.engine.hardware import processor
+from recurra.cli.streams import closing, complain
+from recurra.training.console import say
 
 #: the ancestor of all of typer's complaints about what was typed, whichever version is installed
 UsageError = cast(type[Exception], typer.BadParameter.__mro__[1])
@@ -29,25 +32,13 @@ app = typer.Typer(
 
 def main() -> None:
     """The `recurra` program."""
-    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
-        signal.signal(signal.SIGINT, leave)
-    if isinstance(sys.stdout, io.TextIOWrapper):  # a terminal without ³ or – gets a question mark, not a traceback
-        sys.stdout.reconfigure(errors="replace")
-    _keep_compiled_programs()
-    status = execute(sys.argv[1:])
-    if status == INTERRUPTED:
+    stopping.watch()
+    keep_compiled_programs()
+    status = closing(execute(sys.argv[1:]))
+    if status > 128:
         # JAX may still be compiling in a thread of its own, and crashes if the interpreter is taken down around it.
-        sys.stdout.flush()
         os._exit(status)
     sys.exit(status)
-
-
-def _keep_compiled_programs() -> None:
-    """A second process need not compile what the first did; another processor needs programs of its own."""
-    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-    kind = zlib.crc32(processor().encode())
-    os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(cache / "recurra" / f"{__version__}-{kind:08x}"))
-    os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0")  # also small programs are kept
 
 
 def execute(arguments: list[str]) -> int:
@@ -59,8 +50,8 @@ def execute(arguments: list[str]) -> int:
         complain(*str(error).splitlines())
     except UsageError as error:
         complain(getattr(error, "format_message", error.__str__)())
-    except (KeyboardInterrupt, typer.Abort):
-        return INTERRUPTED
+    except (KeyboardInterrupt, typer.Abort) as error:
+        return stopping.status(error)
     return 2
 
 
@@ -104,59 +95,33 @@ def learners_command(as_json: AsJson = False) -> None:
             print(f"  {each['name']:<10}", told)
 
 
-def _number(text: str) -> int | float | str:
-    """The number typed; other text stays as it is, for `Settings` to complain of in the same words everywhere."""
-    for kind in (int, float):
-        try:
-            return kind(text)
-        except ValueError:
-            pass
-    return text
-
-
-def _setting(name: str, panel: str, *flags: str) -> Any:
-    """The option for a setting, with its help, choices and default from `Settings`."""
-    field = Settings.model_fields[name]
-    kinds = get_args(field.annotation) or (field.annotation,)
-    choices = [each for each in kinds if isinstance(each, str)]
-    shown = f"{str(field.description)[:-1]}: {', '.join(choices)}." if choices else field.description
-    if field.default not in (None, ()):
-        shown = f"{shown} Default: {json.dumps(field.default)}".replace('"', "")
-    kind: Any = {}
-    if int in kinds or float in kinds:
-        kind = {"parser": _number, "metavar": "NUMBER"}
-    elif str in kinds or choices:
-        kind = {"metavar": "NAME"}
-    return typer.Option(*flags, help=shown, rich_help_panel=panel, show_default=False, **kind)
-
-
 @app.command("train")
 def train_command(
     config: Annotated[Path | None, typer.Option(help="TOML file of settings; options given here override it.")] = None,
     out: Annotated[Path | None, typer.Option(help="Keep the losses in this netCDF file.")] = None,
     force: Annotated[bool, typer.Option("--force", help="Replace the file of --out if it exists.")] = False,
     as_json: AsJson = False,
-    learners: Annotated[list[str] | None, _setting("learners", "Learning", "--learner")] = None,
-    steps: Annotated[Any, _setting("steps", "Learning")] = None,
-    seeds: Annotated[Any, _setting("seeds", "Learning")] = None,
-    streams: Annotated[Any, _setting("streams", "Learning")] = None,
-    optimizer: Annotated[str | None, _setting("optimizer", "Learning")] = None,
-    learning_rate: Annotated[Any, _setting("learning_rate", "Learning")] = None,
-    window: Annotated[Any, _setting("window", "Learning")] = None,
-    key: Annotated[Any, _setting("key", "Learning")] = None,
-    task: Annotated[str | None, _setting("task", "Task")] = None,
-    t1: Annotated[Any, _setting("t1", "Task")] = None,
-    t2: Annotated[Any, _setting("t2", "Task")] = None,
-    sampled: Annotated[bool | None, _setting("sampled", "Task")] = None,
-    inputs: Annotated[Any, _setting("inputs", "Task")] = None,
-    outputs: Annotated[Any, _setting("outputs", "Task")] = None,
-    stretch: Annotated[Any, _setting("stretch", "Task")] = None,
-    cell: Annotated[str | None, _setting("cell", "Network")] = None,
-    n: Annotated[Any, _setting("n", "Network")] = None,
-    alpha: Annotated[Any, _setting("alpha", "Network")] = None,
-    w_rec: Annotated[str | None, _setting("w_rec", "Network")] = None,
-    random_feedback: Annotated[bool | None, _setting("random_feedback", "Network")] = None,
-    dtype: Annotated[str | None, _setting("dtype", "Network")] = None,
+    learners: Annotated[list[str] | None, setting("learners", "Learning", "--learner")] = None,
+    steps: Annotated[Any, setting("steps", "Learning")] = None,
+    seeds: Annotated[Any, setting("seeds", "Learning")] = None,
+    streams: Annotated[Any, setting("streams", "Learning")] = None,
+    optimizer: Annotated[str | None, setting("optimizer", "Learning")] = None,
+    learning_rate: Annotated[Any, setting("learning_rate", "Learning")] = None,
+    window: Annotated[Any, setting("window", "Learning")] = None,
+    key: Annotated[Any, setting("key", "Learning")] = None,
+    task: Annotated[str | None, setting("task", "Task")] = None,
+    t1: Annotated[Any, setting("t1", "Task")] = None,
+    t2: Annotated[Any, setting("t2", "Task")] = None,
+    sampled: Annotated[bool | None, setting("sampled", "Task")] = None,
+    inputs: Annotated[Any, setting("inputs", "Task")] = None,
+    outputs: Annotated[Any, setting("outputs", "Task")] = None,
+    stretch: Annotated[Any, setting("stretch", "Task")] = None,
+    cell: Annotated[str | None, setting("cell", "Network")] = None,
+    n: Annotated[Any, setting("n", "Network")] = None,
+    alpha: Annotated[Any, setting("alpha", "Network")] = None,
+    w_rec: Annotated[str | None, setting("w_rec", "Network")] = None,
+    random_feedback: Annotated[bool | None, setting("random_feedback", "Network")] = None,
+    dtype: Annotated[str | None, setting("dtype", "Network")] = None,
 ) -> None:
     """Train a network with one learner or several, and compare their final losses.
 
@@ -165,10 +130,13 @@ def train_command(
     given = tuple(locals().items())  # every option by the name of its setting
     typed = {name: value for name, value in given if name in Settings.model_fields and value not in (None, [], ())}
     settings = checked({**(read_toml(config) if config else {}), **typed})
-    if out is not None:
-        _need("results", "`recurra train --out`")
-        check_writable(out, force)
-    raise typer.Exit(run(settings, build(settings), out, as_json))
+    if out is None:
+        check_device()
+        raise typer.Exit(run(settings, build(settings), None, as_json))
+    _need("results", "`recurra train --out`")
+    with Output(out, force) as output:
+        check_device()
+        raise typer.Exit(run(settings, build(settings), output, as_json))
 
 
 @app.command("reproduce")
@@ -200,33 +168,20 @@ def bench_command(
     """Measure step times of the library on this machine, beside what the machine itself can do."""
     if out is not None:
         _need("paper", "`recurra bench --out`", "matplotlib")
-    if hasattr(os, "sched_setaffinity"):  # before JAX counts the cores
-        os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:cores])
-    from recurra.cli.bench import CELLS, bench, write
+    _use_cores(cores)  # before JAX counts them
+    check_device()
+    from recurra.cli.bench_report import measure_all
     from recurra.learners import LEARNERS
 
-    for what, asked, known in (("learner", learner, LEARNERS), ("cell", cell, CELLS)):
-        if unknown := [name for name in asked or () if name not in known]:
-            raise SettingsError(f"There is no {what} {', '.join(unknown)}: choose from {', '.join(known)}.")
-    for what, numbers in (("n", n), ("seeds", seeds), ("streams", streams)):
-        if any(number < 1 for number in numbers or ()):
-            raise SettingsError(f"`{what}` must be at least 1, and is {min(numbers or ())}.")
-    print("learner    cell    n seeds streams  µs a step of one network   compile s   of the machine")
     asked = learner or list(LEARNERS), cell or ["rnn"], n or [32], seeds or [1, 20], streams or [1]
-    rows = bench(*asked, repeats, _print_row)
-    if out is not None:
-        write(rows, out)
-        print(f"\nbench.json and plots are in {out}.")
+    raise typer.Exit(measure_all(*asked, repeats, out))
 
 
-def _print_row(row: Any) -> None:
-    spread = f"{row.micros:10.2f} ({row.least:.2f}..{row.most:.2f})"
-    share = f"{row.share:4.0%} of its {row.bound}"
-    print(
-        f"{row.learner:10} {row.cell:4} {row.n:4} {row.seeds:5} {row.streams:7}  {spread:26} "
-        f"{row.compile_seconds:6.1f}   {share}",
-        flush=True,
-    )
+def _use_cores(count: int) -> None:
+    try:
+        os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:count])
+    except (AttributeError, OSError):  # AttributeError: macOS and Windows
+        say("This system lets no program choose its cores, so --cores has no effect: all of them are used.")
 
 
 @app.command("report")
@@ -239,13 +194,20 @@ def report(out: Annotated[Path, typer.Argument(help="Folder of an earlier `recur
 
 
 def _write_page(make: Callable[[], Path]) -> None:
-    from recurra.paper.store import StoreError
+    from recurra.paper.store import NotKeptError, StoreError
 
-    signal.signal(signal.SIGINT, signal.default_int_handler)  # from the first run on there is something to keep
+    check_device()
+    # A run that cannot be kept is said once, in the end, and not of each of its checkpoints.
+    warnings.filterwarnings("ignore", message="The checkpoint .* could not be written")
+    stopping.keep(stopping.raise_once)  # from the first run on there is something to keep
     try:
         print(f"\nThe page is {make()}.")
+    except NotKeptError as error:
+        complain(str(error))
+        raise typer.Exit(1) from None
     except StoreError as error:
         raise SettingsError(str(error)) from None
-    except KeyboardInterrupt:
-        complain("Interrupted: finished runs are kept, and the same command goes on from there.")
-        raise typer.Exit(INTERRUPTED) from None
+    except KeyboardInterrupt as error:
+        status = stopping.status(error)
+        say("Interrupted: finished runs are kept, and the same command goes on from there.")
+        raise typer.Exit(status) from None

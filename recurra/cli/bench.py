@@ -5,12 +5,10 @@ product, or by copying as many bytes as a step goes through. A busy machine slow
 """
 
 import itertools
-import json
 import statistics
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict, dataclass
-from pathlib import Path
+from dataclasses import dataclass
 
 import jax
 import jax.numpy as jnp
@@ -26,7 +24,6 @@ from recurra.learners import LEARNERS
 from recurra.network import Network
 from recurra.step import APPLIED, LearningStep
 from recurra.tasks import Add
-from recurra.training.provenance import machine, versions
 from recurra.training.train import LEARNING_RATE
 
 CELLS: dict[str, Callable[[int], Cell]] = {
@@ -69,15 +66,11 @@ def bench(
     seeds: Sequence[int],
     streams: Sequence[int],
     repeats: int,
-    tell: Callable[[Row], None],
-) -> list[Row]:
-    """Measure every combination that fits, and call `tell` with each row when it is done."""
-    rows = []
+) -> Iterator[Row]:
+    """Measure every combination that fits: a row for each, when it is done."""
     for kind, n, name, count, width in itertools.product(kinds, sizes, names, seeds, streams):
         if fits(name, kind, n, count * width):
-            rows.append(measure(name, kind, n, count, width, repeats))
-            tell(rows[-1])
-    return rows
+            yield measure(name, kind, n, count, width, repeats)
 
 
 def fits(name: str, kind: str, n: int, networks: int) -> bool:
@@ -165,43 +158,3 @@ def seconds(call: Callable[[], object]) -> float:
     began = time.perf_counter()
     call()
     return time.perf_counter() - began
-
-
-def write(rows: Sequence[Row], directory: Path) -> None:
-    """`bench.json`, and a plot of step times over size for each cell."""
-    directory.mkdir(parents=True, exist_ok=True)
-    report = {"machine": machine(), "versions": versions(), "rows": [asdict(row) for row in rows]}
-    (directory / "bench.json").write_text(json.dumps(report, indent=1) + "\n")
-    for kind in dict.fromkeys(row.cell for row in rows):
-        (directory / f"bench-{kind}.svg").write_text(_plot([row for row in rows if row.cell == kind]))
-
-
-def _networks(row: Row) -> tuple[int, int]:
-    return row.seeds, row.streams
-
-
-def _plot(rows: Sequence[Row]) -> str:
-    from recurra.paper import plots  # which needs an extra
-
-    with plots.style():
-        counts = sorted({_networks(row) for row in rows})
-        figure = plots.sheet(3.1 * len(counts) + 2.2, 4.2)
-        panels = figure.subplots(1, len(counts), squeeze=False, sharey=True)[0]
-        figure.subplots_adjust(left=0.1, right=0.86 - 0.02 * (3 - len(counts)), bottom=0.14, top=0.9)
-        for axes, count in zip(panels, counts, strict=True):
-            for name in dict.fromkeys(row.learner for row in rows):
-                own = [row for row in rows if row.learner == name and _networks(row) == count]
-                line = [(row.n, row.micros) for row in own]
-                if line:
-                    axes.plot(*zip(*line, strict=True), label=plots.name(name), **plots.line_style(name, 1))
-            axes.set(
-                xscale="log",
-                yscale="log",
-                xlabel="units",
-                title=f"{count[0]} seed{'s' * (count[0] > 1)}" + f" × {count[1]} streams" * (count[1] > 1),
-            )
-            axes.set_xticks(sizes := sorted({row.n for row in rows}), [str(n) for n in sizes], minor=False)
-            axes.minorticks_off()
-        panels[0].set_ylabel("µs a step of one network")
-        panels[-1].legend(loc="center left", bbox_to_anchor=(1.02, 0.5), frameon=False, fontsize=7.5)
-        return plots.svg(figure, "bench")

@@ -1,61 +1,26 @@
 """Learners trained one after the other for the command line: what is kept, and what is said of them."""
 
 import json
-import os
-import signal
 import sys
-import tempfile
 from collections.abc import Mapping
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from recurra import __version__
+from recurra.cli import stopping
+from recurra.cli.output import Output
 from recurra.cli.parts import Parts, full_configuration
-from recurra.cli.settings import Settings, SettingsError
+from recurra.cli.settings import Settings
+from recurra.cli.streams import complain, say_lost
+from recurra.training.console import say
+from recurra.training.interrupts import Interrupted
 
 if TYPE_CHECKING:
+    import xarray
+
     from recurra.training.result import Result
 
-#: exit status after Ctrl-C, as shells have it
-INTERRUPTED = 130
 
-
-def complain(*lines: str) -> None:
-    """Errors, on standard error."""
-    for line in lines:
-        say(f"error: {line}")
-
-
-def say(line: str) -> None:
-    """A remark, where it cannot be taken for a result."""
-    print(line, file=sys.stderr, flush=True)
-
-
-def leave(*_: object) -> None:
-    """Ctrl-C while there is nothing to keep: end at once. An exception while JAX loads or compiles may crash it."""
-    show_cursor = "\x1b[?25h" if sys.stderr.isatty() else ""  # which a progress bar hides
-    say(f"{show_cursor}Interrupted: nothing was kept.")
-    os._exit(INTERRUPTED)
-
-
-def check_writable(out: Path, force: bool) -> None:
-    """Raise before anything is computed if it could not be kept."""
-    try:
-        if out.is_dir():
-            raise SettingsError(f"`out` is {out}, which is a folder: add a file name, such as {out / 'runs.nc'}.")
-        if not out.parent.is_dir():
-            raise SettingsError(f"`out` is {out}, and there is no folder {out.parent}: create it first.")
-        if out.exists() and not out.is_file():
-            raise SettingsError(f"`out` is {out}, which is not an ordinary file: choose another name.")
-        if out.exists() and not force:
-            raise SettingsError(f"`out` is {out}, which exists: choose another name, or replace it with --force.")
-        with tempfile.NamedTemporaryFile(prefix=f".{out.name}.", suffix=".partial", dir=out.parent):
-            pass
-    except OSError as error:
-        raise SettingsError(f"`out` is {out}, which cannot be written: {error.strerror}.") from None
-
-
-def run(settings: Settings, parts: Parts, out: Path | None, as_json: bool) -> int:
+def run(settings: Settings, parts: Parts, output: Output | None, as_json: bool) -> int:
     """Train each learner in turn and keep what is finished; the exit status."""
     import jax
 
@@ -64,48 +29,58 @@ def run(settings: Settings, parts: Parts, out: Path | None, as_json: bool) -> in
     config = full_configuration(settings, parts)
     results: dict[str, Result] = {}
     failed: dict[str, str] = {}
-    interrupted, kept = False, True
+    status, kept = 0, True
     how = {name: getattr(settings, name) for name in ("steps", "seeds", "streams", "key", "window")}
+    *_, last = parts.learners
+    stopping.hand_over()
     try:
         for name, learner in parts.learners.items():
             try:
-                result = recurra.train(parts.network, learner, parts.task, optimizer=parts.optimizer, **how)
+                results[name] = recurra.train(parts.network, learner, parts.task, optimizer=parts.optimizer, **how)
             except (jax.errors.JaxRuntimeError, MemoryError, OverflowError) as error:  # another learner may fit
-                failed[name] = str(error).splitlines()[0]
-                complain(f"{name} failed: {failed[name]} Try fewer `seeds` or a smaller `n`.")
+                failed[name] = _reason(error)
+                complain(f"{name} failed: {failed[name]}")
                 continue
-            if result.steps:
-                results[name] = result
-            if signal.getsignal(signal.SIGINT) is leave:  # from now on there is something to keep
-                signal.signal(signal.SIGINT, signal.default_int_handler)
-            kept = _save(results, config, out)
-            if interrupted := result.interrupted:
-                break
-    except KeyboardInterrupt:  # while compiling, saving, or the second in a row
-        interrupted = True
-        kept = _save(results, config, out)
+            except Interrupted as error:
+                if error.result.steps:
+                    results[name] = error.result
+                raise
+            stopping.keep()
+            kept = _save(results, config, output, name == last)
+    except KeyboardInterrupt as error:  # also while saving, or the second in a row
+        status = stopping.status(error)
+        kept = _save(results, config, output, True)
+    kept = kept or _save(results, config, output, True)  # there may be room by now
 
     summaries = sorted((_summary(name, result) for name, result in results.items()), key=_badness, reverse=True)
     missing = [name for name in parts.learners if name not in results and name not in failed]
     if as_json:
         report = {"version": recurra.__version__, "config": config, "results": summaries, "failed": failed}
-        print(json.dumps({**report, "interrupted": interrupted, "not_trained": missing}, indent=2))
+        print(json.dumps({**report, "interrupted": bool(status), "not_trained": missing}, indent=2))
     else:
         _print_summaries(summaries)
-    if out is not None and kept and results:
-        say(f"Saved in {out}.")
-    if interrupted:
+    say_lost(repeat=output is None or not kept)
+    if output is not None and kept and results:
+        say(output.where())
+    if status:
         say(_interruption(results, settings.steps, missing))
-    return INTERRUPTED if interrupted else 1 if failed or not kept else 0
+    return status or (1 if failed or not kept else 0)
 
 
-def _save(results: "Mapping[str, Result]", config: dict[str, Any], out: Path | None) -> bool:
+def _reason(error: Exception) -> str:
+    """Why a learner failed, in one line; with a way out where it is an error of JAX's, which has none."""
+    line = next(iter(str(error).splitlines()), "Out of memory.")
+    has_advice = bool(str(error)) and not line.startswith("RESOURCE_EXHAUSTED")
+    return line if has_advice else f"{line} Try fewer `seeds` or a smaller `n`."
+
+
+def _save(results: "Mapping[str, Result]", config: dict[str, Any], output: Output | None, last: bool) -> bool:
     """Keep the results so far; whether it worked. A full disk costs the file, not the run."""
-    if out is None or not results:
-        return True
-    import xarray
+    return output is None or not results or output.save(_dataset(results, config), last)
 
-    from recurra.training.result import save
+
+def _dataset(results: "Mapping[str, Result]", config: dict[str, Any]) -> "xarray.Dataset":
+    import xarray
 
     each = [result.to_xarray().drop_attrs(deep=False) for result in results.values()]
     joined = xarray.concat(each, "learner", data_vars="all", coords="minimal", compat="equals", join="outer")
@@ -116,12 +91,7 @@ def _save(results: "Mapping[str, Result]", config: dict[str, Any], out: Path | N
         "recurra_version": __version__,
         "interrupted": int(any(result.interrupted for result in results.values())),
     }
-    try:
-        save(joined, out)
-    except OSError as error:
-        complain(f"`out` is {out}, which could not be written: {error}")
-        return False
-    return True
+    return joined
 
 
 def _summary(name: str, result: "Result") -> dict[str, Any]:

@@ -1,5 +1,6 @@
 """The network, task, learners and optimizer of a run, built from its settings. JAX is imported when they are."""
 
+import os
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -20,6 +21,22 @@ class Parts(NamedTuple):
     task: "Task"
     learners: dict[str, "Learner"]
     optimizer: "Optimizer"
+
+
+def check_device() -> None:
+    """Raise a `SettingsError` if JAX has no device to compute on."""
+    import jax
+
+    try:
+        jax.devices()
+    except Exception as error:  # JAX raises several, some without a word
+        said = str(error).partition(" (")[0].rstrip(".") or "there is no such device"
+        asked = os.environ.get("JAX_PLATFORMS")
+        raise SettingsError(
+            f"JAX_PLATFORMS is {asked!r}, which JAX cannot use here: {said}. Unset it, or set JAX_PLATFORMS=cpu."
+            if asked
+            else f"JAX finds no device to compute on: {said}. JAX_PLATFORMS=cpu takes the processor."
+        ) from None
 
 
 def build(settings: Settings) -> Parts:
@@ -46,6 +63,7 @@ def full_configuration(settings: Settings, parts: Parts) -> dict[str, Any]:
 
 def _build(settings: Settings) -> Parts:
     import recurra
+    from recurra.learners import check_pairing
 
     add = settings.task == "add"
     if add:
@@ -55,12 +73,11 @@ def _build(settings: Settings) -> Parts:
         task = recurra.Mimic(_cell(settings, settings.inputs, "orthogonal"), settings.outputs, settings.stretch)
     cell = _cell(settings, task.n_in, settings.w_rec)
     loss = recurra.SoftmaxCrossEntropy() if add else recurra.SquaredError()
-    return Parts(
-        recurra.Network(cell, task.n_out, loss, settings.random_feedback),
-        task,
-        {name: _learner(name, settings.learner.get(name, {})) for name in settings.learners},
-        _optimizer(settings),
-    )
+    learners = {name: _learner(name, settings.learner.get(name, {})) for name in settings.learners}
+    for learner in learners.values():
+        check_pairing(learner, cell)
+    network = recurra.Network(cell, task.n_out, loss, settings.random_feedback)
+    return Parts(network, task, learners, _optimizer(settings))
 
 
 def _cell(settings: Settings, n_in: int, w_rec: str) -> "UnitwiseCell":

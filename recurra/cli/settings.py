@@ -26,6 +26,9 @@ if TYPE_CHECKING:
 
     from recurra.learners import Learner
 
+#: the most bytes that a file of settings may have
+LONGEST = 1_000_000
+
 #: settings that only some runs have: what they need, as (setting, value)
 NEEDS = {
     "t1": ("task", "add"),
@@ -130,11 +133,19 @@ class Settings(BaseModel):
 def read_toml(path: Path) -> dict[str, Any]:
     """The settings in a file, unchecked."""
     try:
-        return tomllib.loads(path.read_text(encoding="utf-8"))
+        if path.is_dir():
+            raise SettingsError(f"`config` is {path}, which is a folder: name a TOML file of settings.")
+        with path.open("rb") as file:
+            content = file.read(LONGEST + 1)
+        if len(content) > LONGEST:  # a device may have no end
+            raise SettingsError(f"`config` is {path}, which is longer than 1 MB: name a TOML file of settings.")
+        return tomllib.loads(content.decode())
     except OSError as error:
         raise SettingsError(f"`config` is {path}, which cannot be read: {error.strerror}.") from None
     except ValueError as error:  # also what is not UTF-8
         raise SettingsError(f"`config` is {path}, which is not valid TOML: {error}.") from None
+    except RecursionError:
+        raise SettingsError(f"`config` is {path}, whose lists or tables are nested too deeply.") from None
 
 
 def checked(given: Mapping[str, Any]) -> Settings:

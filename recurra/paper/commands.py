@@ -1,7 +1,6 @@
 """`recurra reproduce` and `recurra report`: run, keep, draw, judge, and write the page."""
 
 import dataclasses
-import sys
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -13,7 +12,8 @@ from recurra.paper.figures import FIGURES
 from recurra.paper.page import build
 from recurra.paper.profiles import PROFILES, Profile
 from recurra.paper.reproduce import Report, collect, reproduce, settings_of
-from recurra.paper.store import Store, StoreError
+from recurra.paper.store import NotKeptError, Store, StoreError
+from recurra.training.console import console
 
 #: seconds between plain lines of progress
 LOG_EVERY = 10.0
@@ -29,11 +29,12 @@ def reproduce_command(
         raise StoreError(f"There is no target {', '.join(unknown)}. The targets are: {', '.join(FIGURES)}.")
     needed = [prefix for target in targets for prefix in FIGURES[target].needs(profile)] if targets else None
     store = Store(out)
-    store.remember({"profile": dataclasses.asdict(profile)})  # for `recurra report`
-    # A drawing needs no experiment, and an empty list of prefixes must not mean all of them.
-    if needed is None or needed:
-        reproduce(store, profile, needed, progress())
-    return _page(store, profile)
+    with store.held():
+        store.remember({"profile": dataclasses.asdict(profile)})  # for `recurra report`
+        # A drawing needs no experiment, and an empty list of prefixes must not mean all of them.
+        if needed is None or needed:
+            reproduce(store, profile, needed, progress())
+        return _page(store, profile)
 
 
 def report_command(out: Path) -> Path:
@@ -43,12 +44,13 @@ def report_command(out: Path) -> Path:
     if kept is None:
         raise StoreError(f"{out} holds no kept runs yet: make some with `recurra reproduce --out {out}`.")
     tuples: dict[str, Any] = {name: tuple(value) if isinstance(value, list) else value for name, value in kept.items()}
-    return _page(store, Profile(**tuples))
+    with store.held():
+        return _page(store, Profile(**tuples))
 
 
 def progress() -> Report:
     """How far the whole and the present run are, and the time left: a line that is rewritten, or lines now and then."""
-    started, last, live = time.perf_counter(), 0.0, sys.stderr.isatty()
+    started, last, live = time.perf_counter(), 0.0, console.isatty()
 
     def report(name: str, whole: float, part: float) -> None:
         nonlocal last
@@ -59,7 +61,7 @@ def progress() -> Report:
         left = int((now - started) * (1 - whole) / whole) if whole > 0.005 else None
         clock = f"{left // 3600}:{left // 60 % 60:02d}:{left % 60:02d} left" if left is not None else ""
         line = f"{whole:4.0%} of the whole, {name} {part:4.0%}  {clock}"
-        print(f"\r\x1b[K{line}" if live else line, end="" if live else "\n", file=sys.stderr, flush=True)
+        print(f"\r\x1b[K{line}" if live else line, end="" if live else "\n", file=console, flush=True)
 
     return report
 
@@ -70,7 +72,7 @@ def _page(store: Store, profile: Profile) -> Path:
     try:
         return build(store.directory, data, rows, settings_of(profile, store.made))
     except OSError as error:
-        raise StoreError(
+        raise NotKeptError(
             f"The page could not be written in {store.directory}: {error.strerror or error}. All runs are kept; make "
             f"room and rebuild it with `recurra report {store.directory}`."
         ) from None

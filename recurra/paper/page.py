@@ -23,7 +23,7 @@ from markupsafe import Markup, escape
 from recurra.paper import plots
 from recurra.paper.figures import FIGURES, Data, Drawn
 from recurra.paper.figures.drawn import Table
-from recurra.training.whole_files import replacing
+from recurra.training.whole_files import write_whole
 
 TEMPLATE = "page.html.jinja"
 #: in the order in which the page shows them: what fails must not be overlooked
@@ -85,8 +85,7 @@ def _figure(directory: Path, name: str, drawn: Drawn) -> dict[str, Any]:
     """Write a figure's files; what the template needs of it."""
     svg, png = plots.svg(drawn.figure, name), plots.png(drawn.figure)
     _write(directory / "figures" / f"{name}.svg", f'<?xml version="1.0" encoding="utf-8"?>\n{svg}\n')
-    with replacing(directory / "figures" / f"{name}.png") as partial:
-        partial.write_bytes(png)
+    _write(directory / "figures" / f"{name}.png", png)
     for suffix, table in drawn.tables.items():
         _write(directory / "data" / f"{name}{suffix}.csv", _csv(table))
     if len(svg.encode()) <= LARGEST:
@@ -167,6 +166,6 @@ def _spaced(key: str) -> str:
     return key.replace("_", " ")
 
 
-def _write(path: Path, text: str) -> None:
-    with replacing(path) as partial:
-        partial.write_text(text, encoding="utf-8", newline="\n")
+def _write(path: Path, content: str | bytes) -> None:
+    data = content.encode() if isinstance(content, str) else content
+    write_whole(path, lambda file: file.write(data))

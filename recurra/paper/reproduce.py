@@ -1,22 +1,26 @@
 """Run what the asked-for figures need, keep it, and go on where an earlier call stopped."""
 
 import dataclasses
-import sys
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import CancelledError, ThreadPoolExecutor, as_completed
+from concurrent.futures import CancelledError, Future, ThreadPoolExecutor, as_completed
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
+
+import jax
 
 from recurra.engine.hardware import cores
 from recurra.paper.experiments import Arrays, Experiment, experiments
 from recurra.paper.experiments.base import Advance, described
 from recurra.paper.profiles import Profile
 from recurra.paper.setup import CURVES, learner_of, network_of, task_of
-from recurra.paper.store import Store, StoreError
+from recurra.paper.store import NotKeptError, Store
 from recurra.training.checkpoint import CheckpointError
+from recurra.training.console import say
 from recurra.training.train import LEARNING_RATE
+from recurra.training.whole_files import try_place
 
 #: takes the name of the experiment, how much of the whole is done (0 to 1), and how much of the experiment
 Report = Callable[[str, float, float], None]
@@ -35,6 +39,8 @@ def reproduce(store: Store, profile: Profile, needed: Sequence[str] | None, repo
     kept = {e.name: arrays for e in wanted if (arrays := store.get(e)) is not None}
     waiting = sorted((e for e in wanted if e.name not in kept), key=lambda e: e.cost)  # short ones first
     progress, stop = _Progress(waiting, report), threading.Event()
+    finished: dict[Experiment, tuple[Arrays, float]] = {}
+    unkept: dict[Experiment, str] = {}
 
     def run(experiment: Experiment) -> None:
         def advance(part: float) -> None:
@@ -44,26 +50,53 @@ def reproduce(store: Store, profile: Profile, needed: Sequence[str] | None, repo
 
         advance(0.0)
         started = time.perf_counter()
-        arrays = _run(experiment, store.checkpoint(experiment), advance)
-        store.put(experiment, arrays, time.perf_counter() - started)
+        try:
+            arrays = _run(experiment, store.checkpoint(experiment), advance)
+            finished[experiment] = arrays, time.perf_counter() - started
+            store.put(experiment, *finished[experiment])
+        except NotKeptError as error:
+            unkept[experiment] = str(error)
+            raise
         kept[experiment.name] = arrays
         progress.at(experiment, 1.0)
 
-    for experiment in waiting:
-        if experiment.alone:
-            run(experiment)
+    def last_try() -> None:
+        """Two that are written at once may both find no room, where there is room for one."""
+        for experiment in [e for e in unkept if e in finished]:
+            with suppress(NotKeptError):
+                store.put(experiment, *finished[experiment])
+                del unkept[experiment]
+
+    # All of them run in threads, so that only this one, which waits, is asked to stop.
     pool = ThreadPoolExecutor(min(AT_ONCE, cores()))
+    running: list[Future[None]] = []
     try:
-        running = [pool.submit(run, experiment) for experiment in waiting if not experiment.alone]
+        for experiment in sorted(waiting, key=lambda e: not e.alone):
+            running.append(pool.submit(run, experiment))
+            if experiment.alone:
+                running[-1].result()
         for each in as_completed(running):
             each.result()
     except BaseException as error:  # what runs keeps its checkpoint and ends, the rest never starts
         stop.set()
         if isinstance(error, KeyboardInterrupt):
-            print("\nStopping once what runs is kept; Ctrl-C again leaves at once.", file=sys.stderr, flush=True)
+            say("\nStopping once what runs is kept; Ctrl-C again leaves at once.")
         pool.shutdown(cancel_futures=True)
+        last_try()
+        if isinstance(error, NotKeptError):
+            raise NotKeptError(_in_words(unkept)) from None
+        if unkept:
+            say(f"error: {_in_words(unkept)}")
         raise
+    pool.shutdown()
     return {e.name: kept[e.name] for e in wanted}
+
+
+def _in_words(unkept: Mapping[Experiment, str]) -> str:
+    names = lambda reason: ", ".join(experiment.name for experiment, why in unkept.items() if why == reason)
+    each = "; ".join(f"{names(reason)} ({reason})" for reason in dict.fromkeys(unkept.values()))
+    told = f"Not kept: {each}. " if each else "It stopped, for there was no room for a while. "
+    return f"{told}Runs that were kept are untouched, and the same command goes on from there."
 
 
 class _Progress:
@@ -83,15 +116,17 @@ class _Progress:
 
 def _run(experiment: Experiment, checkpoint: Path, advance: Advance) -> Arrays:
     try:
-        return experiment.run(checkpoint, advance)
-    except CheckpointError:  # damaged, or of an older program: the part it holds is done again
-        checkpoint.unlink()
-        return experiment.run(checkpoint, advance)
+        try:
+            return experiment.run(checkpoint, advance)
+        except CheckpointError:
+            try_place(checkpoint)  # or it is the disk, and what the file holds may still serve
+            checkpoint.unlink(missing_ok=True)  # damaged, or of an older program: the part it holds is done again
+            return experiment.run(checkpoint, advance)
     except OSError as error:
-        raise StoreError(
-            f"{experiment.name} stopped: {error.strerror or error} ({checkpoint.parent}). What was kept before is "
-            "untouched; make room and run again."
-        ) from None
+        reason = f"{error.strerror or error}, in {checkpoint.parent}"
+    except (CheckpointError, MemoryError, jax.errors.JaxRuntimeError) as error:
+        reason = next(iter(str(error).splitlines()), "out of memory").rstrip(".")
+    raise NotKeptError(reason)
 
 
 def collect(store: Store, profile: Profile) -> dict[str, Arrays]:

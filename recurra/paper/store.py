@@ -10,7 +10,8 @@ their last checkpoints.
 
 import hashlib
 import json
-import os
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,7 @@ import numpy as np
 from recurra.paper.experiments.base import Arrays, Experiment
 from recurra.training.checkpoint import UNREADABLE, save_arrays
 from recurra.training.provenance import machine, versions
-from recurra.training.whole_files import replacing
+from recurra.training.whole_files import InUseError, held, try_place, write_whole
 
 MARK = "recurra.json"
 FORMAT = 1
@@ -27,6 +28,10 @@ FORMAT = 1
 
 class StoreError(Exception):
     """The folder cannot be used; the message says why and what to do."""
+
+
+class NotKeptError(StoreError):
+    """Something that was computed, or should have been, could not be kept."""
 
 
 class Store:
@@ -38,12 +43,25 @@ class Store:
         self.made: dict[str, dict[str, Any]] = {}
         if not create and not (directory / MARK).is_file():
             raise StoreError(f"{directory} holds no kept runs: make some with `recurra reproduce --out {directory}`.")
-        try:
+        with self._writing():
             self._claim()
-        except OSError as error:
-            raise StoreError(
-                f"{directory} cannot be written: {error.strerror or error}. Choose another --out."
-            ) from None
+
+    @contextmanager
+    def held(self) -> Iterator[None]:
+        """Have the folder to oneself."""
+        with ExitStack() as stack:
+            try:
+                with self._writing():
+                    stack.enter_context(held(self.directory / MARK))
+            except InUseError:
+                raise StoreError(
+                    f"{self.directory} is in use by another `recurra reproduce` or `recurra report`: wait until it has "
+                    "ended, or choose another folder."
+                ) from None
+            for left in self.directory.rglob(".*.partial"):  # by a job that was killed
+                with suppress(OSError):
+                    left.unlink()
+            yield
 
     def get(self, experiment: Experiment) -> Arrays | None:
         """The arrays of a finished experiment, or None."""
@@ -72,11 +90,9 @@ class Store:
         try:
             save_arrays(self._path(experiment), {**arrays, **text})
         except OSError as error:
-            raise StoreError(
-                f"{experiment.name} could not be kept in {self._runs}: {error.strerror or error}. What was kept before "
-                "is untouched; make room and run again."
-            ) from None
-        self.checkpoint(experiment).unlink(missing_ok=True)
+            raise NotKeptError(f"{error.strerror or error}, in {self._runs}") from None
+        with suppress(OSError):  # it is of no use any more, and does no harm
+            self.checkpoint(experiment).unlink()
 
     def checkpoint(self, experiment: Experiment) -> Path:
         """A file for the experiment to go on from."""
@@ -84,8 +100,9 @@ class Store:
 
     def remember(self, about: dict[str, Any]) -> None:
         """Facts about the folder, for `recall`; they also mark it as ours."""
-        with replacing(self.directory / MARK) as partial:
-            partial.write_text(json.dumps({"format": FORMAT, **about}))
+        text = json.dumps({"format": FORMAT, **about})
+        with self._writing():
+            write_whole(self.directory / MARK, lambda file: file.write(text.encode()))
 
     def recall(self) -> dict[str, Any]:
         """What was remembered last."""
@@ -108,7 +125,10 @@ class Store:
         if not mark.exists():
             if self.directory.exists() and not self.directory.is_dir():
                 raise StoreError(f"{self.directory} is a file: choose a folder for --out.")
-            if self.directory.is_dir() and any(path.name != f".{MARK}.partial" for path in self.directory.iterdir()):
+            # What begins with the mark's name is what a job has left that was killed, or is about to mark the folder.
+            if self.directory.is_dir() and any(
+                not path.name.startswith(f".{MARK}.") for path in self.directory.iterdir()
+            ):
                 raise StoreError(
                     f"{self.directory} has files in it that `recurra reproduce` did not make: choose an empty or new "
                     "folder for --out."
@@ -116,8 +136,18 @@ class Store:
             self.directory.mkdir(parents=True, exist_ok=True)
             self.remember({})
         self._runs.mkdir(exist_ok=True)
-        if not os.access(self._runs, os.W_OK):
-            raise StoreError(f"{self.directory} is not writable: choose another --out.")
+        try_place(self._runs / "run")
+
+    @contextmanager
+    def _writing(self) -> Iterator[None]:
+        try:
+            yield
+        except InUseError:
+            raise
+        except OSError as error:
+            raise StoreError(
+                f"{self.directory} cannot be written: {error.strerror or error}. Mend that, or choose another folder."
+            ) from None
 
 
 def _plain(settings: dict) -> dict:

@@ -1,0 +1,118 @@
+"""The file of --out: one job has it to itself, and what another has written meanwhile is never overwritten."""
+
+import errno
+import itertools
+import os
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from recurra.cli.settings import SettingsError
+from recurra.cli.stopping import on_leaving, undisturbed
+from recurra.cli.streams import complain
+from recurra.training.whole_files import InUseError, held, try_place
+
+if TYPE_CHECKING:
+    import xarray
+
+#: A disk without room: the run is worth its table even then, and room may be made before it ends.
+FULL = (errno.ENOSPC, errno.EFBIG, getattr(errno, "EDQUOT", errno.ENOSPC))
+
+
+class Output:
+    """A netCDF file that a job saves to, again and again.
+
+    As a context it raises a SettingsError before anything is computed if it could not be kept.
+    """
+
+    def __init__(self, path: Path, force: bool):
+        self._asked, self._force = path, force
+        #: where the file is, once it is saved
+        self.path = path
+        self._own: tuple[int, ...] | None = None
+        self._complained = False
+        self._held = ExitStack()
+
+    def __enter__(self) -> "Output":
+        path = self._asked
+        try:
+            self._check()
+            on_leaving(self._held.close)
+            with undisturbed():
+                self._held.enter_context(held(path))
+                try_place(path)
+        except InUseError:
+            raise SettingsError(
+                f"`out` is {path}, which another run is writing: wait until it has ended, or choose another name."
+            ) from None
+        except OSError as error:
+            if error.errno not in FULL:
+                self._held.close()
+                raise SettingsError(f"`out` is {path}, which cannot be written: {error.strerror or error}.") from None
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._held.close()
+
+    def _check(self) -> None:
+        path = self._asked
+        if path.is_symlink() and not path.exists():
+            raise SettingsError(
+                f"`out` is {path}, a link to {os.readlink(path)}, which does not exist: remove the link, or choose "
+                "another name."
+            )
+        if path.is_dir():
+            raise SettingsError(f"`out` is {path}, which is a folder: add a file name, such as {path / 'runs.nc'}.")
+        if not path.parent.is_dir():
+            raise SettingsError(f"`out` is {path}, and there is no folder {path.parent}: create it first.")
+        if path.exists() and not path.is_file():
+            raise SettingsError(f"`out` is {path}, which is not an ordinary file: choose another name.")
+        if path.exists() and not self._force:
+            raise SettingsError(f"`out` is {path}, which exists: choose another name, or replace it with --force.")
+
+    def save(self, data: "xarray.Dataset", last: bool) -> bool:
+        """Keep the data in the place of what this job kept before; whether it worked. The first failure is said."""
+        try:
+            self._save(data)
+        except OSError as error:
+            if not self._complained:
+                still = " It holds what was saved before." if self._own else ""
+                again = "" if last else " It is tried again after the next learner."
+                complain(f"`out` is {self.path}, which could not be written: {error.strerror or error}.{still}{again}")
+            self._complained = True
+            return False
+        return True
+
+    def _save(self, data: "xarray.Dataset") -> None:
+        from recurra.training.result import save
+
+        for path in self._names():
+            is_own = self._own is not None and self._own == _identity(path)
+            try:
+                save(data, path, new=not (is_own or self._force))
+            except (FileExistsError, IsADirectoryError):  # it came after the check
+                continue
+            self.path, self._own = path, _identity(path)
+            return
+
+    def _names(self) -> Iterator[Path]:
+        """Where the file is; else the asked-for name, and that name with a number: runs.nc, runs-2.nc, ..."""
+        yield self.path
+        asked = self._asked
+        yield from (asked.with_name(f"{asked.stem}-{i}{asked.suffix}") for i in itertools.count(2))
+
+    def where(self) -> str:
+        """Where it is saved, in words."""
+        if self.path == self._asked:
+            return f"Saved in {self.path}."
+        return f"Saved in {self.path}, for something else has appeared at {self._asked} meanwhile."
+
+
+def _identity(path: Path) -> tuple[int, ...] | None:
+    """What tells a file from another one, or from itself after a change; None if it is not there."""
+    try:
+        found = path.stat()
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns
