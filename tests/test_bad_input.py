@@ -186,6 +186,11 @@ def test_bad_input_is_one_clear_error(call, message):
     assert len(str(error.value)) < 400
 
 
+def test_many_terms_are_said_to_take_long():
+    with pytest.warns(UserWarning, match="each step decomposes 66 terms"):
+        rc.LearningStep(rc.Network(rc.RNN(2, 64), 2), {"applied": rc.ROK(r=65)}, 0.1)
+
+
 @pytest.mark.parametrize("name", [name for name, learner in rc.LEARNERS.items() if learner.about.unitwise])
 def test_a_learner_the_cell_cannot_serve(name):
     cell = rc.GeneralCell(eqx.nn.GRUCell(2, 4, key=jax.random.key(0)), 2, jnp.zeros(4))

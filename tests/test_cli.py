@@ -17,6 +17,7 @@ import pytest
 import xarray
 
 import recurra
+from processes import read_until
 from recurra.cli import app
 from recurra.cli.parts import build
 from recurra.cli.settings import NEEDS, Settings, checked
@@ -366,9 +367,9 @@ def test_ctrl_c_in_a_terminal(tmp_path):
         os.close(follower)
         deadline = threading.Timer(600, process.kill)
         deadline.start()
-        shown = _read_until(leader, b"steps/s")
+        shown = read_until(leader, b"steps/s")
         process.send_signal(signal.SIGINT)
-        shown += _read_until(leader, b"never")
+        shown += read_until(leader, b"never")
         out = process.communicate()[0].decode()
         deadline.cancel()
         deadline.join()
@@ -416,20 +417,6 @@ def _expect_one_line(outcome, words):
     assert err.startswith("error: ")
     assert err.count("\n") == 1
     assert all(word in err for word in words), err
-
-
-def _read_until(terminal, text):
-    """What a terminal shows up to a text, or until the program is gone."""
-    shown = b""
-    while text not in shown:
-        try:
-            piece = os.read(terminal, 4096)
-        except OSError:  # how Linux says that nobody writes any more
-            break
-        if not piece:
-            break
-        shown += piece
-    return shown
 
 
 def test_bench_measures_and_writes(tmp_path):

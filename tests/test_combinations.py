@@ -16,7 +16,7 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 import pytest
-from hypothesis import HealthCheck, assume, event, given, settings
+from hypothesis import HealthCheck, Phase, assume, event, given, note, settings
 from hypothesis import strategies as st
 
 import recurra as rc
@@ -39,7 +39,7 @@ def rarely(strange, usual):
 DTYPES = rarely(one_of("int32", "float99"), one_of("float32", "float32", "float64", "float64", "bfloat16"))
 SIZES = rarely(one_of(0, -1), st.integers(1, 6))
 RATES = rarely(one_of(-1.0, float("nan"), float("inf")), one_of(0.0, 1e-3, 1e-2))
-PHI = rarely(one_of(jax.nn.softmax, jnp.cumsum, np.tanh), one_of(jnp.tanh, jax.nn.relu, jax.nn.sigmoid, jnp.sin))
+PHI = rarely(one_of(jax.nn.softmax, jnp.cumsum, np.tanh), one_of(jnp.tanh, jax.nn.relu6, jax.nn.sigmoid, jnp.sin))
 W_REC = one_of(rc.cells.orthogonal, rc.cells.gaussian, rc.cells.symmetric, rc.cells.diagonal)
 LEARNERS = tuple(rc.LEARNERS.values())
 LOSSES = rc.SoftmaxCrossEntropy, rc.SigmoidCrossEntropy, rc.SquaredError
@@ -177,12 +177,20 @@ def by_library(error):
 
 
 @pytest.mark.parametrize("kinds", [("rnn",), ("gru", "lstm", "general")], ids=" ".join)
-@settings(max_examples=COUNT, derandomize=FIXED, database=None, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(
+    max_examples=COUNT,
+    derandomize=FIXED,
+    phases=[Phase.generate],  # a failure is told as it is: to make it smaller would compile hundreds of programs
+    database=None,
+    deadline=None,
+    suppress_health_check=list(HealthCheck),
+)
 @given(data=st.data(), chunk=st.integers(1, 400), group=one_of(None, 1, 2))
 def test_every_combination_trains_or_is_refused(kinds, data, chunk, group):
     combination = data.draw(combinations(kinds))
     with jax.numpy_dtype_promotion("standard"):  # Optax needs it
         parts, numbers = made(combination[0]), combination[1]
+        note(f"{parts} {numbers}")
         result = parts if isinstance(parts, Exception) else trained(parts, numbers, chunk, group)
         event(f"{type(result).__name__}: {str(result)[:60]}" if isinstance(result, Exception) else "trained")
         if isinstance(result, Exception):
@@ -191,5 +199,7 @@ def test_every_combination_trains_or_is_refused(kinds, data, chunk, group):
     assert not result.diverged
     assert np.isfinite(result.loss[~np.isnan(result.loss)]).all()
     assert all(np.isfinite(np.asarray(leaf, "float64")).all() for leaf in jax.tree.leaves(result.weights))
-    for first, second in zip(*(jax.tree.leaves((r.loss, r.weights, r.records)) for r in (result, again)), strict=True):
-        np.testing.assert_array_equal(first, second)
+    bits = lambda result: [
+        np.asarray(leaf).tobytes() for leaf in jax.tree.leaves((result.loss, result.weights, result.records))
+    ]
+    assert bits(result) == bits(again)

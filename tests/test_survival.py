@@ -1,14 +1,10 @@
 """What a run survives: full disks, closed terminals, broken pipes, other jobs, and being asked to stop."""
 
-import contextlib
-import io
-import json
 import os
 import pty
 import signal
 import subprocess
 import sys
-import threading
 import time
 import warnings
 from pathlib import Path
@@ -18,23 +14,13 @@ import numpy as np
 import pytest
 import xarray
 
-from recurra.cli import app, bench_report, streams
+from processes import ENDLESS, TRAIN, in_a_process, read_until, started
+from recurra.cli import app, bench_report
 from recurra.cli.bench import Row
 from recurra.cli.compiled import FOLDER, keep_compiled_programs
 from recurra.cli.output import Output
 from recurra.cli.settings import SettingsError, read_toml
 from recurra.paper.store import Store, StoreError
-
-PROGRAM = [sys.executable, "-c", "from recurra.cli import main; main()"]
-TRAIN = ["train", "--learner", "rflo", "--learner", "fixed", "--n", "3", "--seeds", "2", "--steps", "60"]
-ENDLESS = ["--n", "2", "--seeds", "1", "--steps", str(10**9), "--window", "1000"]
-
-
-def in_a_process(folder, *arguments, **how):
-    """The real program: (status, standard output, standard error), where these are not given away."""
-    how = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, **how}
-    done = subprocess.run([*PROGRAM, *arguments], cwd=folder, text=True, timeout=600, **how)
-    return done.returncode, done.stdout, done.stderr
 
 
 @pytest.fixture
@@ -121,82 +107,6 @@ def test_bench_says_what_it_could_not_write(recurra_command, instant_bench, monk
     assert "--cores has no effect: all of them are used" in cores
     assert error.startswith("error: speed/bench.json could not be written: No space left on device.")
     assert not os.listdir("speed")
-
-
-# Standard output and standard error
-
-
-@pytest.mark.parametrize(
-    ("streams", "status", "said"),
-    [
-        (">/dev/full", 1, "error: Standard output could not be written: No space left on device.\n"),
-        (">&-", 1, "error: Standard output could not be written: it is closed.\n"),
-        ("2>&-", 0, ""),
-        ("2>/dev/full", 0, ""),
-        (">&- 2>&- <&-", 1, ""),
-        (">/dev/full 2>&1", 1, ""),
-    ],
-)
-def test_lost_streams(tmp_path, streams, status, said):
-    command = ["sh", "-c", f'exec "$@" {streams}', "sh", *PROGRAM, "--version"]
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=600)
-    assert (done.returncode, done.stderr) == (status, said)
-
-
-def test_nobody_reads_or_watches_any_more(tmp_path):
-    """A pipe without a reader is nothing to speak of; a terminal that was closed is."""
-    reader, writer = os.pipe()
-    os.close(reader)
-    assert in_a_process(tmp_path, "--version", stdout=writer) == (141, None, "")
-    os.close(writer)
-    leader, follower = pty.openpty()
-    os.close(leader)
-    status, _, err = in_a_process(tmp_path, "--version", stdout=follower)
-    os.close(follower)
-    assert (status, err) == (1, "error: Standard output could not be written: Input/output error.\n")
-
-
-def test_a_run_outlives_its_streams(tmp_path):
-    closed = ["sh", "-c", 'exec "$@" >&- 2>&-', "sh", *PROGRAM, *TRAIN, "--out", "runs.nc"]
-    assert subprocess.run(closed, cwd=tmp_path, timeout=600).returncode == 1
-    with xarray.open_dataset(tmp_path / "runs.nc", engine="h5netcdf") as data:
-        assert list(data.learner.values) == ["rflo", "fixed"]
-
-
-def test_no_file_gets_the_number_of_a_closed_stream(tmp_path):
-    """JAX may print there itself."""
-    code = "import os; from recurra.cli.streams import guard; guard(); f = open('f', 'w'); os.write(1, b'x')"
-    command = ["sh", "-c", 'exec "$@" >&- 2>&-', "sh", sys.executable, "-c", code]
-    assert subprocess.run(command, cwd=tmp_path).returncode == 0
-    assert (tmp_path / "f").read_text() == ""
-
-
-def test_what_is_kept_nowhere_else_is_said_again(tmp_path):
-    with open("/dev/full", "w") as nowhere:
-        status, _, err = in_a_process(tmp_path, *TRAIN, "--json", stdout=nowhere)
-    first, _, rest = err.partition("\n")
-    assert (status, first) == (1, "error: Standard output could not be written: No space left on device. It was:")
-    assert {each["learner"] for each in json.loads(rest)["results"]} == {"rflo", "fixed"}
-
-
-def test_a_pipe_that_does_not_wait_loses_nothing():
-    reader, writer = os.pipe()
-    os.set_blocking(writer, False)
-    text = b"x" * 200_000  # more than a pipe holds
-    received = bytearray()
-
-    def read():
-        time.sleep(0.2)
-        while piece := os.read(reader, 65536):
-            received.extend(piece)
-
-    thread = threading.Thread(target=read)
-    thread.start()
-    with io.FileIO(writer, "w") as raw, io.BufferedWriter(guarded := streams.Guarded(raw)) as file:
-        file.write(text)
-    thread.join()
-    os.close(reader)
-    assert (bytes(received), guarded.error) == (text, None)
 
 
 # The file of --out
@@ -369,29 +279,3 @@ def test_too_many_seeds_end_at_once(tmp_path):
     assert (status, out, err.count("\n")) == (1, "", 1)
     assert "seeds would take" in err
     assert "Try fewer" not in err
-
-
-@contextlib.contextmanager
-def started(*arguments, **how):
-    """A process of the real program, which ends in any case."""
-    with subprocess.Popen([*PROGRAM, *arguments], env={**os.environ, "TERM": "xterm-256color"}, **how) as process:
-        deadline = threading.Timer(600, process.kill)
-        deadline.start()
-        try:
-            yield process
-        finally:
-            process.kill()
-            deadline.cancel()
-            deadline.join()
-
-
-def read_until(terminal, text):
-    """What a terminal shows up to a text, or until the program is gone."""
-    shown = b""
-    while text not in shown:
-        try:
-            piece = os.read(terminal, 4096)
-        except OSError:  # how Linux says that nobody writes any more
-            break
-        shown += piece
-    return shown

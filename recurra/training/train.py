@@ -97,10 +97,10 @@ def train(
     kept = Checkpoint(arguments.checkpoint_path(checkpoint, record), checkpoint_every, steps, identity)
     label = f"{learner.name}, {len(which)} seed{'s' * (len(which) > 1)}"
     with kept.held(), asked_to_stop() as asked, show_progress(label, steps, progress) as report:
-        began = time.perf_counter()
+        began, members = time.perf_counter(), Members.of_seeds(root, which)
         if len(which) >= MANY and progress is True:
             say(f"{label}: the weights of all of them are drawn before the first step, which takes a while.")
-        with (engine or ScanEngine()).prepare(experiment, Members.of_seeds(root, which)) as run:
+        with (engine or ScanEngine()).prepare(experiment, members) as run:
             compiled = time.perf_counter()
             _check_memory(run.recorded, len(which), steps, window, every, label if progress is True else None)
             losses = LossWindows(which, window)
