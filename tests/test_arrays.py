@@ -97,6 +97,12 @@ def test_a_mask_of_numpy_s_means_missing_labels():
     np.testing.assert_array_equal(run(rc.Arrays(inputs, masked)), run(rc.Arrays(inputs, labels, present=~missing)))
     with pytest.raises(ValueError, match="masked in part"):
         rc.Arrays(inputs, np.ma.masked_array(labels, labels < 0))
+    in_list = rc.Arrays([inputs, inputs], [masked, masked])
+    np.testing.assert_array_equal(np.asarray(in_list.present), np.stack([~missing, ~missing]))
+    with pytest.raises(ValueError, match="true or false for every row"):
+        rc.Arrays(inputs, np.nan_to_num(labels), present=np.ma.masked_array(~missing, missing))
+    with pytest.raises(TypeError, match="real numbers of at most 8 bytes, and holds timedelta64"):
+        rc.Arrays(inputs.astype("timedelta64[s]"), np.nan_to_num(labels))
     with pytest.raises(ValueError, match="fill them first"):
         rc.Arrays(np.ma.masked_array(inputs, inputs < 0), labels)
 
@@ -107,6 +113,8 @@ def test_a_window_without_a_label_has_no_loss_and_the_final_loss_leaves_it_out()
     result = train(task=rc.Arrays(inputs, labels, present=np.arange(300) < 250), net=net, steps=300, window=20)
     assert np.isnan(result.loss[:, 13:]).all()
     assert np.isfinite(result.loss[:, :13]).all()
+    # The 20 labels of window 11 and the 10 of window 12 count alike.
+    np.testing.assert_allclose(result.final_loss(0.25), result.loss[:, 11:13] @ [2 / 3, 1 / 3])
     np.testing.assert_allclose(result.final_loss(0.2), result.loss[:, 12])
     assert np.isnan(result.final_loss(0.1)).all()
 
@@ -132,8 +140,10 @@ def test_another_length_of_data_compiles_nothing():
 def test_precision_that_would_be_lost_is_an_error_and_harmless_rounding_is_not():
     stamps = 1.7e9 + np.arange(300.0)[:, None]
     with jax.enable_x64(False):
-        with pytest.raises(ValueError, match=r"column 0 by up to 64, while its standard deviation is 86\.6"):
+        with pytest.raises(ValueError, match=r"column 0 by up to 64, while it varies by 86\.6"):
             rc.Arrays(stamps, np.zeros((300, 1)))
+        with pytest.raises(ValueError, match="subtract its mean first"):
+            rc.Arrays(np.where(np.arange(300)[:, None] == 7, 0, stamps), np.zeros((300, 1)))  # one value far away
         rc.Arrays(stamps - stamps.mean(), np.full((300, 1), 0.1))
     rc.Arrays(stamps, np.zeros((300, 1)))  # in double precision
 

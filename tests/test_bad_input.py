@@ -74,7 +74,7 @@ BAD_INPUT = [
     ("steps without resets", lambda: observed(resets=False), "LearningStep(resets=True)"),
     ("nan input", lambda: rc.Arrays(bad(np.nan), bad(0.5)), "row 3, column 1 is nan"),
     ("infinite label", lambda: rc.Arrays(bad(0.5), bad(np.inf)), "`labels` must be finite"),
-    ("text", lambda: rc.Arrays(np.array([["a", "b"]]), np.zeros((1, 2))), "must hold numbers"),
+    ("text", lambda: rc.Arrays(np.array([["a", "b"]]), np.zeros((1, 2))), "must hold real numbers"),
     ("no distribution", lambda: train(task=rc.Arrays(bad(0.5), bad(0.7)), steps=5), "sums to 1.2"),
     ("negative label", lambda: train(task=rc.Arrays(bad(0.5), bad(-0.1)), steps=5), "[0, 1]"),
     ("rows run out", lambda: train(task=arrays(30), steps=31), "repeat=True"),
@@ -144,6 +144,8 @@ WRONG_TYPES = {
     "train(probes={1: rc.RTRL()}, record={'s': rc.record.state})": "`probes` must map names, which are text",
     "train(record={'x': lambda outcome: 'text'})": "`record['x']` must return arrays or numbers",
     "train(optimizer=optax.lbfgs())": "`optimizer` asks for more than gradients, states and weights",
+    "train(engine='gpu')": "`engine` must be an engine such as recurra.ScanEngine()",
+    "train(engine=rc.ScanEngine)": "`engine` must be an engine such as recurra.ScanEngine()",
     "train(checkpoint=7)": "`checkpoint` must be a file",
 }
 WITHOUT_CHECKS = """
@@ -160,6 +162,8 @@ def message(call):
 print(json.dumps({call: message(call) for call in json.loads(sys.argv[1])}))
 other = train(optimizer=jnp.array(0.01), seeds=np.int64(2), key=np.int64(3))
 assert np.array_equal(other.loss, train(optimizer=0.01, seeds=2, key=3).loss)
+train(seeds=np.array(2), engine=rc.ScanEngine(chunk=np.int64(7), group=np.int64(1)), checkpoint_every=np.int64(3))
+assert train(seeds=jnp.arange(2)).seeds == (0, 1)
 for size in np.array([3, 4]):
     parts = rc.RNN(np.int64(2), size, alpha=np.float32(0.5)), np.int32(2)
     net = rc.Network(*parts, random_feedback=np.True_)

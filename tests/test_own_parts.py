@@ -102,7 +102,7 @@ TASKS = {
 }
 LEARNERS = {
     "no name": ({"about": None}, "Half must say what it is: give it `about"),
-    "no such lag": ({"about": rc.About("half", "Half", lag="T")}, "names 'T' as its lag"),
+    "no such lag": ({"about": rc.About("half", "Half", lag="T")}, "names 'T' as its lag, which must be a whole number"),
     "a number as state": ({"init": returns(0)}, "Half.init must return arrays, and returns 0"),
     "rows of noise": ({"noise": returns(jnp.zeros((7, 2)))}, r"Half.noise must return a row for each of the 3 steps"),
     "a gradient that would be broadcast": (
@@ -167,6 +167,35 @@ def test_what_a_general_cell_returns():
         cell = changed(rc.GeneralCell, **{name: method})(eqx.nn.GRUCell(2, 4, key=jax.random.key(0)), 2, jnp.zeros(4))
         with pytest.raises(TypeError, match=f"GeneralCell.{name} must return"):
             train(rc.RTRL(), net=rc.Network(cell, 2))
+
+
+def test_what_a_subclass_of_a_part_of_the_library_returns():
+    first = lambda self, weights, a, x: (*rc.Network.forward(self, weights, a, x)[:2], jnp.zeros(1))
+    with pytest.raises(TypeError, match=r"Network\.forward, as the output, must return"):
+        train(net=changed(rc.Network, forward=first)(rc.RNN(2, 4), 2))
+    small = lambda self, weights, trace, c: jax.tree.map(lambda w: w[:1, :1], weights)
+    with pytest.raises(TypeError, match=r"RNN\.deposit must return"):
+        train(rc.DNI(), net=rc.Network(changed(rc.RNN, deposit=small)(2, 4), 2))
+    late = lambda self, t, unlabelled=None: True if unlabelled is None else jnp.ones(3, bool)
+    with pytest.raises(TypeError, match=r"Half\.emits must return"):
+        train(changed(Half, emits=late)())
+
+
+def test_what_a_subclass_of_a_cell_changes_is_what_rtrl_uses():
+    """The faster form of RTRL has products of its own, and would not know."""
+    half = lambda self, weights, trace, v: jax.tree.map(lambda u: u / 2, rc.RNN.push(self, weights, trace, v))
+    net = rc.Network(changed(rc.RNN, push=half)(2, 4), 2)
+    run = lambda specialise: train(rc.RTRL(), net=net, engine=rc.ScanEngine(specialise=specialise)).loss
+    np.testing.assert_array_equal(run(True), run(False))
+    assert not np.allclose(run(True), train(rc.RTRL()).loss)
+
+
+def test_fields_that_cannot_be_hashed_are_named():
+    class Choosy(Steady):
+        choices: set = eqx.field(default_factory=lambda: {1, 2}, static=True)
+
+    with pytest.raises(TypeError, match=r"`choices` of Choosy holds \[\{1, 2\}\], which cannot be hashed"):
+        train(task=Choosy())
 
 
 def test_cells_and_learners_that_cannot_go_together():

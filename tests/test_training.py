@@ -367,6 +367,19 @@ def test_much_that_is_recorded_is_said(monkeypatch, capsys):
     assert "what is recorded will take 1.6 kB of memory" in capsys.readouterr().err
 
 
+def test_the_limit_of_a_group_around_the_process_counts(monkeypatch, tmp_path):
+    """As a cluster's queue sets it: on the job, and not on the step inside it."""
+    files = {
+        "/proc/self/cgroup": ["0::/job/step"],
+        "/sys/fs/cgroup/job/step/memory.max": ["max"],
+        "/sys/fs/cgroup/job/memory.max": ["1000"],
+        "/sys/fs/cgroup/job/memory.current": ["700"],
+        "/sys/fs/cgroup/job/memory.stat": ["inactive_file 50", "active_file 25", "anon 600"],
+    }
+    monkeypatch.setattr(hardware, "_lines", lambda path: files.get(path, []))
+    assert hardware._free_of_container() == 375
+
+
 def test_memory_of_this_machine_is_seen():
     assert 10**8 < hardware._free_host_bytes() < 10**14
     assert hardware.in_words(999) == "999 bytes"

@@ -1,5 +1,6 @@
 """What an engine runs: a step of learning, a task that feeds it, and what is kept of each step."""
 
+import dataclasses
 import math
 from collections.abc import Mapping
 from typing import Any, NamedTuple, Protocol
@@ -61,6 +62,11 @@ class Experiment(eqx.Module):
     step: LearningStep
     task: Task
     recorder: Any = None
+
+    def __check_init__(self) -> None:
+        for part in (self.task, self.step.network.cell, self.step.network.loss, *self.step.learners.values()):
+            for field in dataclasses.fields(part):
+                check_hashable(part, field.name)
 
     @staticmethod
     def of(
@@ -147,6 +153,19 @@ class Experiment(eqx.Module):
         array = lambda leaf: jnp.asarray(leaf, dtype) if is_number(leaf) else jnp.asarray(leaf)
         is_data = lambda leaf: isinstance(leaf, float | np.ndarray)
         return jax.tree.map(lambda leaf: array(leaf) if is_data(leaf) else leaf, experiment)
+
+
+def check_hashable(part: Any, name: str) -> None:
+    """Raise if a compiled program cannot be found again by what the field holds besides arrays."""
+    fixed = [
+        leaf for leaf in jax.tree.leaves(getattr(part, name, None)) if not isinstance(leaf, jax.Array | np.ndarray)
+    ]
+    try:
+        hash(tuple(fixed))
+    except TypeError:
+        raise TypeError(
+            f"`{name}` of {type(part).__name__} holds {fixed!r}, which cannot be hashed: use arrays, numbers or tuples."
+        ) from None
 
 
 def task_rows(task: Task, dtype: jnp.dtype) -> Rows:

@@ -67,13 +67,25 @@ def _free_of_system() -> int | None:
 
 
 def _free_of_container() -> int | None:
-    group = next((line[3:] for line in _lines("/proc/self/cgroup") if line.startswith("0::")), "/")
-    for folder in (f"/sys/fs/cgroup{group}", "/sys/fs/cgroup"):
-        most, used = (_lines(f"{folder}/memory.{name}") for name in ("max", "current"))
-        if most and used and most[0] != "max":
+    """The least that is free in any of the control groups around this process, of version 2 or 1."""
+    free = []
+    for line in _lines("/proc/self/cgroup"):
+        number, kinds, group = line.split(":", 2)
+        root = Path("/sys/fs/cgroup") if number == "0" else Path("/sys/fs/cgroup/memory")
+        if number != "0" and "memory" not in kinds.split(","):
+            continue
+        own = root / group.strip("/")
+        free += [_free_of_group(folder) for folder in (own, *own.parents) if folder.is_relative_to(root)]
+    return min(filter(None, free), default=None)
+
+
+def _free_of_group(folder: Path) -> int | None:
+    for most, used in (("memory.max", "memory.current"), ("memory.limit_in_bytes", "memory.usage_in_bytes")):
+        limit, taken = (_lines(f"{folder}/{name}") for name in (most, used))
+        if limit and taken and limit[0] != "max":
             stat = dict(line.split() for line in _lines(f"{folder}/memory.stat"))
             cached = sum(int(stat.get(name, 0)) for name in ("inactive_file", "active_file"))  # given back on demand
-            return max(int(most[0]) - int(used[0]) + cached, 1)
+            return max(int(limit[0]) - int(taken[0]) + cached, 1)
     return None
 
 

@@ -32,7 +32,6 @@ from recurra.engine.protocol import Members, Piece
 from recurra.engine.settings import taken_along
 from recurra.engine.specialise import specialised
 from recurra.network import NetworkWeights
-from recurra.tasks.base import BLOCK
 
 #: a group's numbers, carry and keys
 Group = tuple[PyTree, Carry, Keys]
@@ -59,8 +58,10 @@ class ScanEngine:
     def __post_init__(self) -> None:
         checks.flag(self, "specialise")
         checks.whole(self, "chunk")
+        object.__setattr__(self, "chunk", int(self.chunk))  # also where it is NumPy's
         if self.group is not None:
             checks.whole(self, "group")
+            object.__setattr__(self, "group", int(self.group))
         if self.strides is not None:
             checks.flag(self, "strides")
 
@@ -97,7 +98,7 @@ class ScanRun:
         self._groups = self._first_groups(members)
         # A piece lasts so long that the time to start its calls does not matter.
         self._seconds = max(tuning.PIECE_SECONDS, tuning.CALL_SECONDS * -(-len(self._groups) // cores()))
-        self._length = max(self._plan.stride, min(self._plan.capacity, 2 * BLOCK))
+        self._length = max(self._plan.stride, min(self._plan.capacity, tuning.FIRST_STEPS))
         self._compile()
 
     def _first_groups(self, members: Members) -> list[Group]:
@@ -131,7 +132,6 @@ class ScanRun:
             pace = self._seconds / max(time.perf_counter() - began, 1e-3)
             longer = int((until - start) * min(pace, tuning.PIECE_GROWTH))
             self._length = max(self._plan.stride, min(self._plan.capacity, longer))
-            self.done = until
             yield Piece(start, until, *cast(Any, kept))
 
     def _advance(self, start: int, stop: int) -> Kept:
@@ -145,7 +145,8 @@ class ScanRun:
         bounds = _bounds(start, stop)
         outputs = list(self._pool.map(lambda group: self._call(group, bounds, strides), self._groups))
         before = zip(outputs, self._groups, strict=True)
-        self._groups = [(numbers, carry, keys) for (carry, _), (numbers, _, keys) in before]
+        after = [(numbers, carry, keys) for (carry, _), (numbers, _, keys) in before]
+        self._groups, self.done = after, stop
         taken = lambda record: jax.tree.map(lambda leaf: np.asarray(leaf)[:, : stop - start], record)
         return self._over_members([taken(record) for _, record in outputs])
 
@@ -167,7 +168,7 @@ class ScanRun:
     def snapshot(self) -> list[np.ndarray]:
         """All that the run needs to go on, as plain arrays: the size of groups, on which bits depend, and states."""
         states = self._over_members([jax.tree.map(_raw, group[1:]) for group in self._groups])
-        return [np.array(self._size), *jax.tree.leaves(states)]
+        return [np.array(self._size), *map(_plain, jax.tree.leaves(states))]
 
     def restore(self, arrays: Sequence[np.ndarray], done: int) -> None:
         """Go on from a snapshot of the same run, also one made with another number of cores."""
@@ -187,7 +188,8 @@ class ScanRun:
         return self
 
     def __exit__(self, *exception: object) -> None:
-        self._pool.shutdown()
+        is_regular = not exception or exception[0] is None
+        self._pool.shutdown(wait=is_regular, cancel_futures=True)
 
     @contextlib.contextmanager
     def _there(self) -> Iterator[None]:
@@ -246,6 +248,12 @@ def _raw(leaf: Array) -> Array:
     return jax.random.key_data(leaf) if jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key) else leaf
 
 
+def _plain(array: np.ndarray) -> np.ndarray:
+    """An array of a type that NumPy's files know: bfloat16, which they do not, as whole numbers with the same bits."""
+    return array.view(f"u{array.dtype.itemsize}") if array.dtype.kind == "V" else array
+
+
 def _like(leaf: Any, raw: np.ndarray) -> Array:
-    is_key = jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key)
-    return jax.random.wrap_key_data(jnp.asarray(raw), impl=jax.random.key_impl(leaf)) if is_key else jnp.asarray(raw)
+    if jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key):
+        return jax.random.wrap_key_data(jnp.asarray(raw), impl=jax.random.key_impl(leaf))
+    return jnp.asarray(raw.view(leaf.dtype) if leaf.dtype.kind == "V" else raw)

@@ -14,6 +14,8 @@ CHUNK = 2**17
 #: The least seconds between two pieces of results, and the least seconds that one call for a group should last. Core:
 #: to start a call takes 0.3 ms.
 PIECE_SECONDS, CALL_SECONDS = 0.5, 0.02
+#: Steps of the first piece of a run: a slow network can be stopped soon, and a fast one is at its pace after a few.
+FIRST_STEPS = 8
 #: How much longer the next piece may be than the last one, while the pace is being learned.
 PIECE_GROWTH = 8
 #: Bytes of per-step output that one compiled call may hold. GPU, 1,024 members: the next call uses buffers of this size

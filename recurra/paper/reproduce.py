@@ -17,10 +17,9 @@ from recurra.paper.experiments.base import Advance, described
 from recurra.paper.profiles import Profile
 from recurra.paper.setup import CURVES, learner_of, network_of, task_of
 from recurra.paper.store import NotKeptError, Store
-from recurra.training.checkpoint import CheckpointError
+from recurra.training.checkpoint import CheckpointError, UselessCheckpointError
 from recurra.training.console import say
 from recurra.training.train import LEARNING_RATE
-from recurra.training.whole_files import try_place
 
 #: takes the name of the experiment, how much of the whole is done (0 to 1), and how much of the experiment
 Report = Callable[[str, float, float], None]
@@ -118,9 +117,8 @@ def _run(experiment: Experiment, checkpoint: Path, advance: Advance) -> Arrays:
     try:
         try:
             return experiment.run(checkpoint, advance)
-        except CheckpointError:
-            try_place(checkpoint)  # or it is the disk, and what the file holds may still serve
-            checkpoint.unlink(missing_ok=True)  # damaged, or of an older program: the part it holds is done again
+        except UselessCheckpointError:  # damaged, or of an older program: the part it holds is done again
+            checkpoint.unlink(missing_ok=True)
             return experiment.run(checkpoint, advance)
     except OSError as error:
         reason = f"{error.strerror or error}, in {checkpoint.parent}"

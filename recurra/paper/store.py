@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from recurra.paper.experiments.base import Arrays, Experiment
-from recurra.training.checkpoint import UNREADABLE, save_arrays
+from recurra.training.checkpoint import DAMAGED, save_arrays
 from recurra.training.provenance import machine, versions
 from recurra.training.whole_files import InUseError, held, try_place, write_whole
 
@@ -73,7 +73,9 @@ class Store:
                 arrays = {name: kept[name] for name in kept.files}
             settings = json.loads(str(arrays.pop("settings")))
             self.made[experiment.name] = json.loads(str(arrays.pop("made", "{}")))
-        except UNREADABLE:
+        except OSError as error:  # which may pass
+            raise StoreError(f"The kept run {path} cannot be read: {error.strerror or error}. Mend that.") from None
+        except DAMAGED:
             raise StoreError(
                 f"The kept run {path} ({experiment.name}) cannot be read: it is damaged. Delete that file and run "
                 "again; only this experiment is repeated."

@@ -15,7 +15,6 @@ from jaxtyping import PRNGKeyArray, PyTree
 
 from recurra.cells.base import Cell, Weights
 from recurra.cells.tick import Tick
-from recurra.cells.unitwise import UnitwiseCell
 from recurra.learners.base import About, Learner, PastFacing
 from recurra.linalg import dense
 from recurra.losses import Loss
@@ -53,7 +52,7 @@ def check_parts(network: Network, learners: dict[str, Learner], optimizer: Any) 
     """Raise unless the network, the learners and the optimizer return what the step of learning expects."""
     own = [learner for learner in learners.values() if is_own(learner)]
     is_optax = isinstance(optimizer, optax.GradientTransformation)
-    if own or is_optax or is_own(network.cell) or is_own(network.loss):
+    if own or is_optax or is_own(network) or is_own(network.cell) or is_own(network.loss):
         jax.eval_shape(lambda key: _walk(network, own, optimizer if is_optax else None, key), jax.random.key(0))
 
 
@@ -66,6 +65,8 @@ def _walk(network: Network, learners: list[Learner], optimizer: Any, key: PRNGKe
     before = cell.init_state()
     after, trace, output = network.forward(weights, before, jnp.zeros(cell.n_in, dtype))
     label = jnp.zeros(network.n_out, dtype)
+    if is_own(network):
+        check_returns(f"{type(network).__name__}.forward, as the output,", output, label)
     _, error = _judged(network.loss, output, label)
     if optimizer is not None:
         _check_optimizer(optimizer, weights.cell)
@@ -90,8 +91,6 @@ def _check_cell(cell: Cell, key: PRNGKeyArray) -> None:
     check_arrays(f"{name}.init_weights", weights)
     after, trace = _pair(f"{name}.forward", cell.forward(weights, state, x), "the next state and its trace")
     check_returns(f"{name}.forward, as the next state,", after, state)
-    if isinstance(cell, UnitwiseCell):  # the rest is the library's own
-        return
     check_returns(f"{name}.push", cell.push(weights, trace, state), state)
     check_returns(f"{name}.pull", cell.pull(weights, trace, state), state)
     check_returns(f"{name}.deposit", dense(cell.deposit(weights, trace, state)), weights)
@@ -120,9 +119,10 @@ def _check_learner(learner: Learner, tick: Tick, n_out: int, key: PRNGKeyArray) 
     if learner.period:
         found = _pair(f"{name}.due", learner.due(cell, weights, state), "a gradient, or None, and the next state")
         _check_gradient(f"{name}.due", *found, weights, state)
-    emits = learner.emits(tick.t)
-    if not isinstance(emits, bool):
-        check_returns(f"{name}.emits", emits, jax.ShapeDtypeStruct((), jnp.dtype(bool)))
+    for unlabelled in (None, tick.t):
+        emits = learner.emits(tick.t, unlabelled)
+        if not isinstance(emits, bool):
+            check_returns(f"{name}.emits", emits, jax.ShapeDtypeStruct((), jnp.dtype(bool)))
 
 
 def _check_alike(what: str, found: PyTree, wanted: PyTree) -> None:
@@ -139,10 +139,11 @@ def check_about(learner: Learner) -> None:
     if not isinstance(about, About):
         raise TypeError(f"{name} must say what it is: give it `about = recurra.About({name.lower()!r}, {name!r})`.")
     for what, field in (("lag", about.lag), ("period", about.period)):
-        if field is not None and not isinstance(getattr(learner, field, None), int):
+        value = None if field is None else getattr(learner, field, None)
+        if field is not None and (isinstance(value, bool) or not isinstance(value, int) or value < 0):
             raise TypeError(
-                f"`about` of {name} names {field!r} as its {what}, and there is no whole number of that name: add the "
-                "field, or leave it out."
+                f"`about` of {name} names {field!r} as its {what}, which must be a whole number of at least 0, and is "
+                f"{value!r}: mend the field, or leave it out."
             )
 
 

@@ -12,7 +12,7 @@ from recurra import checks
 from recurra.losses import Loss
 from recurra.tasks.base import BLOCK, Rows, Task, WholeNumber
 
-#: Rounding to JAX's precision may change a column by this part of its standard deviation, at most.
+#: Rounding to JAX's precision may change a column by this part of how much it varies, at most.
 ROUNDING = 1e-3
 
 
@@ -35,6 +35,7 @@ class Arrays(Task):
     def __init__(self, inputs: Any, labels: Any, present: Any = None, reset: Any = None, repeat: bool = False):
         self.repeat = repeat
         checks.flag(self, "repeat")
+        labels, inputs = _with_masks(labels), _with_masks(inputs)
         if isinstance(labels, np.ma.MaskedArray) and np.ma.is_masked(labels):
             if present is not None:
                 raise ValueError("`labels` have a mask of NumPy's, and `present` is given too: leave one of them out.")
@@ -105,6 +106,12 @@ class Arrays(Task):
         return Rows(x, label, present, reset), state
 
 
+def _with_masks(value: Any) -> Any:
+    """A list of sequences as one array; NumPy alone would drop their masks."""
+    is_list = isinstance(value, list | tuple) and any(isinstance(each, np.ma.MaskedArray) for each in value)
+    return np.ma.stack(value) if is_list else value
+
+
 def _numbers(value: Any, name: str) -> np.ndarray:
     """The value as an array of real numbers with two or three axes."""
     if isinstance(value, np.ma.MaskedArray) and np.ma.is_masked(value):
@@ -118,11 +125,10 @@ def _numbers(value: Any, name: str) -> np.ndarray:
             f"`{name}` must have two axes, (steps, features), or three, (sequences, steps, features), and has shape "
             f"{array.shape}: use array[:, None] for a single feature."
         )
-    if array.dtype == object or not (np.issubdtype(array.dtype, np.number) or array.dtype == bool):
-        raise TypeError(f"`{name}` must hold numbers, and holds {array.dtype}.")
-    if np.issubdtype(array.dtype, np.complexfloating):
-        raise TypeError(f"`{name}` must be real, and is {array.dtype}.")
-    return array.astype(array.dtype.newbyteorder("=") if np.issubdtype(array.dtype, np.floating) else float)
+    is_number = array.dtype.kind in "bifu" or jnp.issubdtype(array.dtype, jnp.floating)  # which has bfloat16 too
+    if not is_number or array.dtype.itemsize > 8:
+        raise TypeError(f"`{name}` must hold real numbers of at most 8 bytes, and holds {array.dtype}.")
+    return array.astype(float) if array.dtype.kind in "biu" else array.astype(array.dtype.newbyteorder("="))
 
 
 def _unmasked(labels: np.ma.MaskedArray) -> np.ndarray:
@@ -139,6 +145,8 @@ def _unmasked(labels: np.ma.MaskedArray) -> np.ndarray:
 def _flags(value: Any, name: str, inputs: np.ndarray) -> np.ndarray | None:
     if value is None:
         return None
+    if isinstance(value, np.ma.MaskedArray) and np.ma.is_masked(value):
+        raise ValueError(f"`{name}` have a mask of NumPy's: say true or false for every row.")
     array = np.asarray(value)
     if array.dtype != bool or array.shape != inputs.shape[:-1]:
         raise ValueError(
@@ -163,14 +171,20 @@ def _held(array: np.ndarray, name: str) -> np.ndarray:
         )
     if dtype != array.dtype:
         columns = array.reshape(-1, array.shape[-1])
-        error, spread = np.abs(columns - found.reshape(columns.shape)).max(axis=0), columns.std(axis=0)
+        error, spread = np.abs(columns - found.reshape(columns.shape)).max(axis=0), _spread(columns)
         varies = columns.max(axis=0) > columns.min(axis=0)
         lost = np.flatnonzero(varies & (error > ROUNDING * spread))
         if lost.size:
             column = lost[0]
             raise ValueError(
                 f"`{name}` are {array.dtype}, JAX holds {dtype}, and rounding changes column {column} by up to "
-                f"{error[column]:.3g}, while its standard deviation is {spread[column]:.3g}: subtract its mean first, "
+                f"{error[column]:.3g}, while it varies by {spread[column]:.3g}: subtract its mean first, "
                 "or set jax_enable_x64 in jax.config."
             )
     return found
+
+
+def _spread(columns: np.ndarray) -> np.ndarray:
+    """How much each column varies: its standard deviation, or less if that comes from a few values far away."""
+    low, high = np.quantile(columns, (0.25, 0.75), axis=0)
+    return np.where(high > low, np.minimum(columns.std(axis=0), high - low), columns.std(axis=0))

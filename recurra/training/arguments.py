@@ -1,5 +1,6 @@
 """The arguments of `train`, refused before anything runs where they make no sense."""
 
+import numbers
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -7,6 +8,7 @@ from typing import Any
 import jax
 import jax.core
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import PRNGKeyArray
 
 from recurra import checks
@@ -74,6 +76,8 @@ def named(name: str, mapping: Mapping[str, Any] | None) -> dict[str, Any]:
 
 def which(seeds: int | Sequence[int]) -> Sequence[int]:
     """The seeds themselves, from their number or from a list of them."""
+    if isinstance(seeds, np.ndarray | jax.Array):
+        seeds = np.asarray(seeds).tolist()
     if not isinstance(seeds, Iterable):
         count = checks.whole_number("`seeds`", seeds)
         if count > 2**32:
@@ -100,7 +104,7 @@ def key_of(key: int | PRNGKeyArray) -> PRNGKeyArray:
 
 def check_seconds(what: str, value: Any) -> None:
     """Raise unless the value is a number of seconds."""
-    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < float("inf"):
+    if isinstance(value, bool) or not isinstance(value, numbers.Real) or not 0 <= float(value) < float("inf"):
         raise ValueError(f"{what} must be a number of seconds, at least 0, and is {value!r}.")
 
 
@@ -112,4 +116,4 @@ def checkpoint_path(path: Path | str | None, record: Mapping[str, RecordFunction
         raise ValueError("`checkpoint` keeps losses alone, and `record` asks for more: leave one of them out.")
     if not isinstance(path, str | Path):
         raise TypeError(f"`checkpoint` must be a file such as 'run.npz', and is {path!r}.")
-    return Path(path)
+    return Path(path).absolute()  # the program may go to another folder

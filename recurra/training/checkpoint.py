@@ -17,16 +17,21 @@ from typing import BinaryIO, Protocol, runtime_checkable
 import numpy as np
 
 from recurra.engine.protocol import Run
+from recurra.training.console import say
 from recurra.training.whole_files import InUseError, held, try_place, write_whole
 
 #: what a damaged archive raises, depending on where it is damaged
-UNREADABLE = (OSError, ValueError, KeyError, EOFError, RuntimeError, zipfile.BadZipFile, zlib.error)
+DAMAGED = (ValueError, KeyError, EOFError, RuntimeError, zipfile.BadZipFile, zlib.error)
 #: seconds between two checkpoints
 EVERY = 20.0
 
 
 class CheckpointError(ValueError):
-    """A run cannot continue from the file; the message says why and what to do."""
+    """A run cannot use its checkpoint; the message says why and what to do."""
+
+
+class UselessCheckpointError(CheckpointError):
+    """The file can be read, and no such run can go on from it: it is damaged, or belongs to another one."""
 
 
 @runtime_checkable
@@ -53,6 +58,8 @@ class Checkpoint:
         self._path, self._every, self._steps = path, every, steps
         self._identity = functools.cache(identity)
         self._last = time.monotonic()
+        #: the step at which the file is, as far as this run wrote or read it
+        self.kept_at: int | None = None
 
     @contextmanager
     def held(self) -> Iterator[None]:
@@ -93,28 +100,39 @@ class Checkpoint:
                 bool(arrays.pop("finished")),
             )
             state = [arrays.pop(f"leaf{i}") for i in range(sum(name.startswith("leaf") for name in arrays))]
-        except UNREADABLE as error:
-            raise CheckpointError(f"The checkpoint {self._path} cannot be read: delete it to start over.") from error
+        except OSError as error:  # which may pass
+            raise CheckpointError(
+                f"The checkpoint {self._path} cannot be read: {error.strerror or error}. Mend that, or name another."
+            ) from error
+        except DAMAGED as error:
+            raise UselessCheckpointError(
+                f"{self._path} is no checkpoint of recurra, or a damaged one: delete it to start over, or name another "
+                "file."
+            ) from error
         if identity != self._identity():
             if finished:
                 return
-            raise CheckpointError(
+            raise UselessCheckpointError(
                 f"The checkpoint {self._path} belongs to a run with other settings, which is not finished: delete it, "
                 "or name another file."
             )
         if not 0 <= done <= self._steps:
-            raise CheckpointError(
+            raise UselessCheckpointError(
                 f"The checkpoint {self._path} is at step {done}, and `steps` is {self._steps}: delete it to start over."
             )
         try:
             if [leaf.shape for leaf in state] != [leaf.shape for leaf in run.snapshot()]:
-                raise ValueError("arrays of other shapes")
+                raise ValueError("states of other shapes")
+            if "seen" in arrays and int(arrays["seen"]) != done:
+                raise ValueError("losses of other steps than states")
             gathered.restore(arrays)
         except (KeyError, ValueError) as error:
-            raise CheckpointError(
-                f"The checkpoint {self._path} is damaged or of another version ({error}): delete it to start over."
+            raise UselessCheckpointError(
+                f"The checkpoint {self._path} is damaged, or of another version, engine or device ({error}): delete it "
+                "to start over."
             ) from error
         run.restore(state, done)
+        self.kept_at = done
 
     def keep(self, run: Run, gathered: Gathered, now: bool = False) -> None:
         """Write the file if it is time to, or `now`. Where that fails, the run goes on and it is tried again later."""
@@ -125,13 +143,20 @@ class Checkpoint:
         arrays |= {"finished": np.array(run.done == self._steps), **gathered.state()}
         try:
             save_arrays(self._path, arrays)
+            self.kept_at = run.done
         except OSError as error:
-            warnings.warn(
+            _warn(
                 f"The checkpoint {self._path} could not be written after step {run.done}: {error.strerror or error}. "
-                "The run goes on; a checkpoint that was there before is untouched.",
-                stacklevel=3,
+                "The run goes on; a checkpoint that was there before is untouched."
             )
         self._last = time.monotonic()
+
+
+def _warn(line: str) -> None:
+    try:
+        warnings.warn(line, stacklevel=4)
+    except UserWarning:  # where warnings are errors: it is no reason to lose a run
+        say(line)
 
 
 def save_arrays(path: Path, arrays: dict[str, np.ndarray]) -> None:

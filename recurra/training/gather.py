@@ -10,6 +10,8 @@ from recurra.engine.hardware import bytes_of
 
 #: at most so many losses are added up at once
 PIECE = 4096
+#: what a window takes besides its numbers
+WINDOW_BYTES = 256
 
 
 class LossWindows:
@@ -22,17 +24,19 @@ class LossWindows:
         self.seeds, self.window = seeds, window
         self.diverged: dict[int, int] = {}
         self._means: list[np.ndarray] = []
+        self._counts: list[np.ndarray] = []  # labelled steps of each window
         self._seen, self._sum, self._count = 0, *self._nothing()  # over the parts of the present window so far
         self._pending, self._labelled = np.zeros((len(seeds), 0), np.float32), np.zeros((len(seeds), 0), bool)
 
     @staticmethod
     def bytes_of(seeds: int, steps: int, window: int) -> int:
         """How many bytes the means will take, and once more when they are put side by side."""
-        return 2 * 8 * seeds * -(-steps // window)
+        return (2 * 8 * seeds + WINDOW_BYTES) * -(-steps // window)
 
     def append(self, losses: np.ndarray, labelled: np.ndarray | None = None) -> None:
         """Each seed's loss at the next steps, (seed, step), and which of them had a label; None: all."""
         labelled = np.ones(losses.shape, bool) if labelled is None else labelled
+        losses = losses if losses.dtype.kind == "f" else losses.astype(np.float32)  # bfloat16 is no type of NumPy's own
         self._note_divergence(~np.isfinite(losses) & labelled)
         self._seen += losses.shape[1]
         pending = np.concatenate([self._pending.astype(losses.dtype), np.where(labelled, losses, 0)], axis=1)
@@ -44,6 +48,7 @@ class LossWindows:
             pending, labelled, step = pending[:, piece:], labelled[:, piece:], step + piece
             if step % self.window == 0:
                 self._means.append(_mean(self._sum, self._count))
+                self._counts.append(self._count)
                 self._sum, self._count = self._nothing()
         self._pending, self._labelled = pending.copy(), labelled.copy()
 
@@ -55,6 +60,17 @@ class LossWindows:
             rest = [_mean(total, self._count + self._labelled.sum(axis=1))]
         return np.stack(self._means + rest, axis=1) if self._means or rest else np.zeros((len(self.seeds), 0))
 
+    @property
+    def seen(self) -> int:
+        """The steps so far."""
+        return self._seen
+
+    def labelled(self) -> np.ndarray:
+        """How many steps of each window had a label, (seed, window)."""
+        rest = [self._count + self._labelled.sum(axis=1)] if self._seen % self.window else []
+        every = self._counts + rest
+        return np.stack(every, axis=1) if every else np.zeros((len(self.seeds), 0), np.int64)
+
     def ends(self) -> np.ndarray:
         """The step after which each window ends."""
         whole = np.arange(1, len(self._means) + 1) * self.window
@@ -65,6 +81,7 @@ class LossWindows:
         row = {seed: i for i, seed in enumerate(self.seeds)}
         return {
             "means": np.stack(self._means, axis=1) if self._means else np.zeros((len(self.seeds), 0)),
+            "counts": np.stack(self._counts, axis=1) if self._counts else np.zeros((len(self.seeds), 0), np.int64),
             "sum": self._sum,
             "count": self._count,
             "pending": self._pending,
@@ -76,18 +93,19 @@ class LossWindows:
     def restore(self, state: Mapping[str, np.ndarray]) -> None:
         """Take up what `state` returned; KeyError or ValueError if it is not whole."""
         seen, diverged = int(state["seen"]), state["diverged"].reshape(2, -1)
-        kept = [state[name] for name in ("means", "pending", "labelled", "sum", "count")]
+        kept = [state[name] for name in ("means", "pending", "labelled", "sum", "count", "counts")]
         waiting = seen - seen // self.window * self.window
         if (
             any(len(array) != len(self.seeds) for array in kept)
             or kept[0].shape[1] != seen // self.window
+            or kept[5].shape != kept[0].shape
             or not kept[1].shape == kept[2].shape
             or kept[1].shape[1] > waiting
             or np.any((diverged[0] < 0) | (diverged[0] >= len(self.seeds)))
         ):
             raise ValueError("losses of another shape")
-        means, self._pending, self._labelled, self._sum, self._count = kept
-        self._seen, self._means = seen, list(means.T)
+        means, self._pending, self._labelled, self._sum, self._count, counts = kept
+        self._seen, self._means, self._counts = seen, list(means.T), list(counts.T)
         self.diverged = {self.seeds[int(row)]: int(step) for row, step in diverged.T}
 
     def _nothing(self) -> tuple[np.ndarray, np.ndarray]:

@@ -20,6 +20,9 @@ class Interrupted(KeyboardInterrupt):
         super().__init__(message)
         self.result, self.signal = result, number
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (*self.args, self.result, self.signal)  # so that it comes back whole from another process
+
 
 class Asked:
     """Whether, and by which signal, a run was asked to stop."""

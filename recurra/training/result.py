@@ -34,6 +34,8 @@ class Result:
     interrupted: bool
     seconds: float
     compile_seconds: float
+    #: how many steps of each window had a label, (seed, window); None: all of them
+    labelled: np.ndarray | None = None
 
     def __repr__(self) -> str:
         loss = self.final_loss()
@@ -49,7 +51,7 @@ class Result:
         return f"Result({', '.join(parts)})"
 
     def final_loss(self, last: float = 0.1) -> np.ndarray:
-        """Each seed's mean loss over the windows that end in the last part of the run, by default its last tenth.
+        """Each seed's mean loss over the labelled steps of the windows that end in the last part of the run, a tenth.
 
         It is nan for a seed that diverged, whether or not its loss came back.
         """
@@ -60,10 +62,10 @@ class Result:
         length = np.diff(self.step, prepend=0)
         inside = self.step > self.steps * (1 - last)
         loss = self.loss[:, inside]
-        labelled = ~np.isnan(loss)  # a window without a label has no loss
-        weight = np.where(labelled, length[inside], 0)
+        weight = np.broadcast_to(length[inside], loss.shape) if self.labelled is None else self.labelled[:, inside]
         total = weight.sum(axis=1)
-        mean = np.where(total > 0, (weight * np.where(labelled, loss, 0)).sum(axis=1) / np.maximum(total, 1), np.nan)
+        # A window without a label has no loss.
+        mean = np.where(total > 0, np.where(weight > 0, weight * loss, 0).sum(axis=1) / np.maximum(total, 1), np.nan)
         return np.where([seed in self.diverged for seed in self.seeds], np.nan, mean)
 
     def to_xarray(self) -> "xarray.Dataset":

@@ -72,7 +72,8 @@ def train(
 
     With a file for `checkpoint` the run is kept there every `checkpoint_every` seconds and when it stops, and the same
     call goes on from it. A finished run stays there too: the same call returns it at once, and a call with other
-    settings takes the file over. Delete it when you have saved the result.
+    settings takes the file over. Delete it when you have saved the result. With a `window` of your own, a call for more
+    `steps` goes on from a finished run.
 
     `progress` shows a bar, or is called with the number of steps done. Ctrl-C, SIGTERM and SIGHUP end the run after
     the steps that are being computed and raise `recurra.Interrupted`, a KeyboardInterrupt with the `result` so far.
@@ -95,6 +96,8 @@ def train(
 
     identity = lambda: _identity(experiment, root, {"seeds": list(which), "window": window})
     kept = Checkpoint(arguments.checkpoint_path(checkpoint, record), checkpoint_every, steps, identity)
+    if engine is not None and (isinstance(engine, type) or not isinstance(engine, Engine)):
+        raise TypeError(f"`engine` must be an engine such as recurra.ScanEngine(), and is {engine!r}.")
     label = f"{learner.name}, {len(which)} seed{'s' * (len(which) > 1)}"
     with kept.held(), asked_to_stop() as asked, show_progress(label, steps, progress) as report:
         began, members = time.perf_counter(), Members.of_seeds(root, which)
@@ -116,7 +119,7 @@ def train(
                     if asked.signal:
                         break
             finally:  # `progress` may end the run by raising, and nothing that was computed is lost
-                if run.done > first:
+                if run.done > first and losses.seen == run.done:
                     kept.keep(run, losses, now=True)
             result = Result(
                 seeds=tuple(which),
@@ -127,12 +130,14 @@ def train(
                 records=records.joined(),
                 record_every=every,
                 diverged=losses.diverged,
+                labelled=losses.labelled(),
                 interrupted=bool(asked.signal),
                 seconds=time.perf_counter() - compiled,
                 compile_seconds=compiled - began,
             )
     if asked.signal:
-        kept_where = f", and in {checkpoint}, from which the same call goes on" if checkpoint and run.done else ""
+        is_kept = kept.kept_at == run.done and run.done > 0
+        kept_where = f", and in {checkpoint}, from which the same call goes on" if is_kept else ""
         message = f"Stopped after {run.done:,} of {steps:,} steps: what there is is in the exception's `result`"
         raise Interrupted(f"{message}{kept_where}.", result, asked.signal)
     return result
