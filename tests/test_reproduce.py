@@ -26,7 +26,7 @@ from recurra.paper.page import STATUSES
 from recurra.paper.profiles import TINY
 from recurra.paper.reproduce import reproduce as reproduce_runs
 from recurra.paper.store import NotKeptError, Store, StoreError
-from recurra.training.checkpoint import CheckpointError, save_arrays
+from recurra.training.checkpoint import CheckpointError, UselessCheckpointError, save_arrays
 
 COMMAND = [sys.executable, "-c", "from recurra.cli import main; main()"]
 
@@ -193,19 +193,20 @@ def test_a_full_disk_is_found_before_anything_runs(tmp_path, monkeypatch):
         reproduce_command([], "tiny", tmp_path / "runs", None, None)
 
 
-def test_a_checkpoint_outlives_a_full_disk(tmp_path, monkeypatch, instants):
-    """It cannot be written, but what it holds may still serve."""
+def test_only_a_useless_checkpoint_is_removed(tmp_path, monkeypatch, instants):
+    """One that cannot be written or read now may still serve."""
     store = Store(tmp_path / "runs")
     store.checkpoint(instants[0]).write_text("half of it")
 
-    def unwritable(*_):
-        raise CheckpointError("It cannot be written.")
+    for kind, remains in ((CheckpointError, True), (UselessCheckpointError, False)):
 
-    monkeypatch.setattr(Instant, "run", unwritable)
-    monkeypatch.setattr("recurra.paper.reproduce.try_place", full)
-    with pytest.raises(NotKeptError, match="No space left on device"):
-        reproduce_runs(store, TINY, ["first"], lambda *_: None)
-    assert store.checkpoint(instants[0]).read_text() == "half of it"
+        def refused(*_, kind=kind):
+            raise kind("It cannot be used.")
+
+        monkeypatch.setattr(Instant, "run", refused)
+        with pytest.raises(NotKeptError, match="It cannot be used"):
+            reproduce_runs(store, TINY, ["first"], lambda *_: None)
+        assert store.checkpoint(instants[0]).exists() == remains
 
 
 def test_a_folder_is_for_one_job_at_a_time(tmp_path):
