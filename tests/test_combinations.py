@@ -3,7 +3,7 @@
 Each of them either trains to finite numbers, the same to the last bit when the run is cut otherwise, or is refused by
 an error of the library's own before anything runs. `make test` tries a few; by hand, for thousands:
 
-    RECURRA_COMBINATIONS=5000 python -m pytest tests/test_combinations.py --hypothesis-seed=1
+    RECURRA_COMBINATIONS=5000 python -m pytest -m '' tests/test_combinations.py --hypothesis-seed=1
 """
 
 import os
@@ -21,7 +21,7 @@ from hypothesis import strategies as st
 
 import recurra as rc
 
-COUNT = int(os.environ.get("RECURRA_COMBINATIONS", "12"))
+COUNT = int(os.environ.get("RECURRA_COMBINATIONS", "24"))
 #: the few of `make test` are the same in every run; thousands by hand differ with --hypothesis-seed
 FIXED = "RECURRA_COMBINATIONS" not in os.environ
 LIBRARY = str(Path(rc.__file__).parent)
@@ -176,7 +176,9 @@ def by_library(error):
     return error
 
 
-@pytest.mark.parametrize("kinds", [("rnn",), ("gru", "lstm", "general")], ids=" ".join)
+@pytest.mark.parametrize(
+    "kinds", [("rnn", "general"), pytest.param(("gru", "lstm"), marks=pytest.mark.slow)], ids=" ".join
+)
 @settings(
     max_examples=COUNT,
     derandomize=FIXED,
