@@ -156,7 +156,7 @@ class Experiment(eqx.Module):
 
 
 def check_hashable(part: Any, name: str) -> None:
-    """Raise if a compiled program cannot be found again by what the field holds besides arrays."""
+    """Raise if the field holds something besides arrays that has no hash: JAX finds compiled programs by it."""
     fixed = [
         leaf for leaf in jax.tree.leaves(getattr(part, name, None)) if not isinstance(leaf, jax.Array | np.ndarray)
     ]

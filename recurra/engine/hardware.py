@@ -39,7 +39,7 @@ def check_fits(needed: int, what: str, advice: str, device: Any = None) -> None:
 
 
 def in_words(number: int | float) -> str:
-    """A number of bytes for people."""
+    """A number of bytes as text, such as "2.1 GB"."""
     units = ["bytes", "kB", "MB", "GB", "TB", "PB"]
     while number >= 1000 and len(units) > 1:
         number, units = number / 1000, units[1:]

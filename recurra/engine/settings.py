@@ -5,7 +5,7 @@ from contextlib import AbstractContextManager, ExitStack, contextmanager
 
 import jax
 
-#: those on which results depend, or whether there are any
+#: settings that change results, or decide whether a run fails
 NAMES = (
     "enable_x64",
     "default_matmul_precision",

@@ -100,7 +100,7 @@ class Checkpoint:
                 bool(arrays.pop("finished")),
             )
             state = [arrays.pop(f"leaf{i}") for i in range(sum(name.startswith("leaf") for name in arrays))]
-        except OSError as error:  # which may pass
+        except OSError as error:  # such an error may pass, and the file is good
             raise CheckpointError(
                 f"The checkpoint {self._path} cannot be read: {error.strerror or error}. Mend that, or name another."
             ) from error

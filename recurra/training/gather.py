@@ -35,11 +35,14 @@ class LossWindows:
 
     def append(self, losses: np.ndarray, labelled: np.ndarray | None = None) -> None:
         """Each seed's loss at the next steps, (seed, step), and which of them had a label; None: all."""
-        labelled = np.ones(losses.shape, bool) if labelled is None else labelled
         losses = losses if losses.dtype.kind == "f" else losses.astype(np.float32)  # bfloat16 is no type of NumPy's own
+        if labelled is None:
+            counted, labelled = losses, np.broadcast_to(True, losses.shape)
+        else:
+            counted = np.where(labelled, losses, 0)
         self._note_divergence(~np.isfinite(losses) & labelled)
         self._seen += losses.shape[1]
-        pending = np.concatenate([self._pending.astype(losses.dtype), np.where(labelled, losses, 0)], axis=1)
+        pending = np.concatenate([self._pending.astype(losses.dtype), counted], axis=1)
         labelled = np.concatenate([self._labelled, labelled], axis=1)
         step = self._seen - pending.shape[1]
         while pending.shape[1] >= (piece := min(PIECE, self.window - step % self.window)):

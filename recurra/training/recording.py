@@ -34,7 +34,7 @@ class StepRecorder(eqx.Module):
         return StepRecorder(dict(functions), delay, waits) if functions else None
 
     def init(self, step: LearningStep, state: LearningState) -> Outcome:
-        """Empty rings. What no function looks at need not wait, and its ring has no room."""
+        """Empty rings. A part of the outcome that no function looks at has a ring of length 0, and costs no memory."""
         shape = lambda tree: jax.eval_shape(lambda: tree)
         dtype, scalar = step.network.cell.dtype, lambda kind: shape(jnp.zeros((), kind))
         of_stream = lambda size: shape(step.in_every_stream(jnp.zeros(size, dtype)))

@@ -51,7 +51,7 @@ class Result:
         return f"Result({', '.join(parts)})"
 
     def final_loss(self, last: float = 0.1) -> np.ndarray:
-        """Each seed's mean loss over the labelled steps of the windows that end in the last part of the run, a tenth.
+        """Each seed's mean loss over the labelled steps of all windows that end in the last part of the run, a tenth.
 
         It is nan for a seed that diverged, whether or not its loss came back.
         """

@@ -14,7 +14,7 @@ try:
 except ImportError:  # Windows: two runs are told apart by the names of their partial files alone
     fcntl = None
 
-#: names of more bytes are cut before something is added to them, for file systems allow 255
+#: Longer names are cut to so many bytes before something is added: most file systems allow 255 in all.
 LONGEST = 200
 
 
