@@ -4,7 +4,7 @@ PYTHON ?= python3
 VENV := .venv
 STAMP := $(VENV)/.installed
 
-.PHONY: test test-all lint types check tables report bench floor clean
+.PHONY: test test-all lint types check tables report beyond bench floor clean
 
 test: lint types check
 
@@ -36,6 +36,11 @@ tables: $(STAMP)
 PROFILE ?= quick
 report: $(STAMP)
 	$(VENV)/bin/recurra reproduce --profile $(PROFILE) --out reproduction
+
+# What the paper leaves open, at a small scale: one page in beyond/index.html. The study itself is
+# `recurra beyond --profile full`.
+beyond: $(STAMP)
+	$(VENV)/bin/recurra beyond --out beyond
 
 # Step times beside NumPy, braintrace and PyTorch, in a virtual environment of their own: bench/compare.json and a plot.
 bench: .bench/.installed

@@ -21,8 +21,8 @@ def world() -> dict:
     final = lambda *losses: dict(zip(learners, losses, strict=True))
     return {
         "loss": {
-            "add/1": final(0.460, 0.461, 0.460, 0.462, 0.500, 0.501, 0.470, 0.530, 0.560, 0.59, 0.60, 0.605, 0.65),
-            "add/0.5": final(0.458, 0.458, 0.459, 0.459, 0.463, 0.463, 0.465, 0.53, 0.55, 0.58, 0.585, 0.59, 0.65),
+            "add/1": final(0.460, 0.461, 0.460, 0.462, 0.500, 0.501, 0.470, 0.530, 0.540, 0.59, 0.60, 0.605, 0.65),
+            "add/0.5": final(0.458, 0.458, 0.459, 0.459, 0.463, 0.463, 0.465, 0.53, 0.54, 0.58, 0.585, 0.59, 0.65),
             "mimic/1": final(0.50, 0.51, 0.50, 0.52, 1.90, 1.92, 0.70, 0.90, 1.00, 1.20, 1.30, 1.35, 2.50),
             "mimic/0.5": final(0.40, 0.41, 0.40, 0.42, 1.60, 1.62, 0.60, 0.80, 0.90, 1.00, 1.10, 1.15, 2.20),
         },
@@ -30,18 +30,21 @@ def world() -> dict:
         "rflo": {"orthogonal": 0.59, "gaussian": 0.60, "symmetric": 0.662, "diagonal": 0.664},
         "readout": {"orthogonal": 0.65, "gaussian": 0.65, "symmetric": 0.662, "diagonal": 0.664},
         # (share of each lag's variance at its jump, what is retained a step)
-        "memory": {"orthogonal": 0.98, "gaussian": 0.95, "symmetric": 0.7, "diagonal": 0.65},
+        "memory": {
+            "orthogonal": 0.98, "gaussian": 0.95, "symmetric": 0.7, "diagonal": 0.65, "diagonal-positive": 0.6,
+            "diagonal-normal": 0.55,
+        },
         "jumps": {-10: 0.19, -6: 0.75},
         # alignment with RTRL, alignment with F-BPTT
         "alignment": {
             "add": {
                 "rtrl": (1.0, 0.4), "f-bptt": (0.4, 1.0), "e-bptt": (0.5, 0.5), "uoro": (0.043, 0.02),
-                "kf-rtrl": (0.30, 0.15), "r-kf-rtrl": (0.050, 0.025), "r-ok": (0.35, 0.17), "kernl": (0.60, 0.40),
-                "rflo": (0.65, 0.42), "dni": (0.30, 0.45), "dni-b": (0.25, 0.40),
+                "kf-rtrl": (0.55, 0.15), "r-kf-rtrl": (0.050, 0.025), "r-ok": (0.95, 0.17), "kernl": (0.67, 0.40),
+                "rflo": (0.70, 0.42), "dni": (0.30, 0.45), "dni-b": (0.25, 0.40),
             },
             "mimic": {
                 "rtrl": (1.0, 0.5), "f-bptt": (0.5, 1.0), "e-bptt": (0.6, 0.6), "uoro": (0.084, 0.04),
-                "kf-rtrl": (0.40, 0.20), "r-kf-rtrl": (0.092, 0.05), "r-ok": (0.45, 0.22), "kernl": (0.62, 0.41),
+                "kf-rtrl": (0.15, 0.07), "r-kf-rtrl": (0.092, 0.05), "r-ok": (0.45, 0.22), "kernl": (0.62, 0.41),
                 "rflo": (0.68, 0.44), "dni": (0.40, 0.55), "dni-b": (0.35, 0.50),
             },
         },
@@ -55,15 +58,23 @@ def world() -> dict:
         # norm of the bias and standard deviation, in norms of the exact gradient
         "bias": {
             "uoro": (0.0, 20.0), "kf-rtrl": (0.0, 2.0), "r-kf-rtrl": (0.0, 15.0), "r-ok": (0.0, 1.5),
-            "kernl": (0.8, 0.05), "rflo": (0.75, 0.0), "dni": (1.2, 0.3), "dni-b": (1.3, 0.3),
+            "kernl": (0.8, 0.05), "rflo": (0.75, 0.0),
         },
         "replicas": 4000,
+        # distance of an exact expectation from RTRL's tensor
+        "enumerated": {"uoro": 1e-16, "kf-rtrl": 1e-16, "r-kf-rtrl": 1e-16, "r-ok": 1e-15},
+        # squared bias of the mean gradient, and the power with which the squared error of its sums falls
+        "held": {
+            "rflo": (0.8, 0.02), "kernl": (0.7, 0.02), "dni": (0.15, 0.05), "dni-b": (3.0, 0.05), "f-bptt": (0.0, 0.9),
+        },
+        # the share of an input's effect that is left a step later
+        "horizon": 0.5,
         # exponents of n: state, operations
         "orders": {
             "rtrl": (3, 4), "uoro": (2, 2), "kf-rtrl": (2, 3), "r-kf-rtrl": (2, 3), "r-ok": (2, 3), "kernl": (2, 2),
             "rflo": (2, 2), "e-bptt": (1, 2), "f-bptt": (1, 2), "dni": (2, 2), "dni-b": (2, 2), "fixed": (0, 2),
         },
-        "horizon": {"e-bptt": (1, 0), "f-bptt": (1, 1), "r-ok": (1, 1)},
+        "along": {"e-bptt": (1, 0), "f-bptt": (1, 1), "r-ok": (1, 1)},
         "small-rate": 1.0,
         "spread": 0.002,
     }  # fmt: skip
@@ -85,20 +96,29 @@ def full_data(seed: int = 0, seeds: int = 5, world: dict | None = None) -> dict[
     for init, kept in w["memory"].items():
         data[f"memory/{init}"] = memory(rng, seeds, kept, w["jumps"])
     for task in ("add", "mimic"):
-        data[f"gradients/{task}"] = gradients(rng, seeds, w, task)
-        data[f"bias/{task}"] = biases(rng, w)
+        for alpha in ("1", "0.5"):
+            data[f"gradients/{task}/{alpha}"] = gradients(rng, seeds, w, task)
+        data[f"bias/{task}"] = biases(rng, w, seeds)
+        data[f"held/{task}"] = held(rng, w, seeds)
+    for learner, distance in w["enumerated"].items():
+        found = {"distance": distance, "std": 1.5, "steps": 4, "patterns": 256}
+        data[f"enumeration/{learner}"] = {name: np.array(value) for name, value in found.items()}
+    lag = np.arange(40)
+    effect = w["horizon"] ** lag * np.exp(0.02 * rng.normal(size=(seeds, 40)))
+    data["horizon/mimic"] = {"lag": lag, "effect": effect}
     for learner, (memory_order, time_order) in w["orders"].items():
         grow = lambda p: 40.0 * SIZES.astype(float) ** p
         jitter = np.exp(0.02 * rng.normal(size=len(SIZES)))
         data[f"scaling/{learner}"] = {
+            "count_n": SIZES,
+            "count_bytes": 4 * grow(memory_order) + (200 if memory_order else 0),
+            "count_flops": grow(time_order) + 100.0 * SIZES,
             "n": SIZES,
-            "state_bytes": 4 * grow(memory_order) + (200 if memory_order else 0),
-            "flops": grow(time_order) + 100.0 * SIZES,
             "seconds": (2e-6 + 1e-10 * grow(time_order)) * jitter,
         }
         if learner in HORIZONS:
             along = np.array([4, 8, 16, 32])
-            powers = w["horizon"][learner]
+            powers = w["along"][learner]
             counts = {name: 1e4 * along.astype(float) ** p for name, p in zip(("bytes", "flops"), powers, strict=True)}
             data[f"scaling/{learner}"] |= {"horizon": along, **{f"horizon_{k}": v for k, v in counts.items()}}
     data.update({f"lattice/{name}": lattice(name) for name in ("rtrl", "f-bptt", "e-bptt", "rflo")})
@@ -140,22 +160,24 @@ def gradients(rng, seeds, w, task):
     spread = 0.1 + 0.2 * np.sqrt(1 - np.clip(mean[0], 0, 1))
     draws = np.clip(mean[0][..., None] + spread[..., None] * rng.normal(size=(L, L, 400)), -1, 1)
     histogram = np.array([[np.histogram(d, edges)[0] for d in row] for row in draws])
-    cosine, log_norm = zip(
-        *(correlated(rng, w["alignment"][task][x][0], w["correlation"][task][x]) for x in ("uoro", "r-kf-rtrl")),
-        strict=True,
-    )
+    noisy = ("uoro", "r-kf-rtrl")
+    pairs = [
+        [correlated(rng, w["alignment"][task][x][0], w["correlation"][task][x]) for _ in range(seeds)] for x in noisy
+    ]
+    cosine, log_norm = np.moveaxis(np.array(pairs), 2, 0)
     power = np.array([w["summed"][x] for x in PROBED])[:, None]
-    error = (1 / to_rtrl[:, None] ** 2 - 1) * WINDOWS**-power
-    summed = 1 / np.sqrt(1 + error)
+    exact = np.clip(truth, 0.01, 1)  # sums align better with every other learner's as they do with RTRL's
+    summed = 1 / np.sqrt(1 + (1 / exact[..., None] ** 2 - 1) * WINDOWS ** -power[:, None])
     return {
         "learners": np.array(PROBED),
         "edges": edges,
         "histogram": histogram,
         "mean": mean,
-        "pair_cosine": np.array(cosine),
-        "pair_log_norm": np.array(log_norm),
+        "noisy": np.array(noisy),
+        "pair_cosine": cosine,
+        "pair_log_norm": log_norm,
         "windows": WINDOWS,
-        "window_cosine": summed + 0.002 * (1 - summed**2) * rng.normal(size=(seeds, L, len(WINDOWS))),
+        "window_cosine": summed + 0.002 * (1 - summed**2) * rng.normal(size=(seeds, L, L, len(WINDOWS))),
     }
 
 
@@ -168,22 +190,27 @@ def correlated(rng, centre, r, N=4000, memory=0.5):
     return np.clip(centre + 0.1 * z[0], -1, 1), -1 + 0.4 * (r * z[0] + np.sqrt(1 - r**2) * z[1])
 
 
-def biases(rng, w, S=60, dimensions=200):
-    """The norm of (bias + sampling noise of the mean) over steps."""
+def biases(rng, w, networks):
+    """Root mean squares over steps of the error of the mean over replicas, what sampling adds, and the scatter."""
     learners, replicas = list(w["bias"]), w["replicas"]
     true, std = (np.array([w["bias"][x][axis] for x in learners])[:, None] for axis in (0, 1))
-    noise = std / np.sqrt(replicas) * np.ones((1, S))
-    error = (noise / np.sqrt(dimensions))[..., None] * rng.normal(size=(len(learners), S, dimensions))
-    error[..., 0] += true
-    bias = np.linalg.norm(error, axis=-1)
-    spread = std * np.exp(0.1 * rng.normal(size=(len(learners), S)))
-    return {
-        "learners": np.array(learners),
-        "replicas": np.array(replicas),
-        "bias": bias,
-        "bias_noise": noise,
-        "std": spread,
-    }
+    std = std * np.exp(0.05 * rng.normal(size=(len(learners), networks)))
+    noise = std / np.sqrt(replicas)
+    counts = {"replicas": np.array(replicas), "networks": np.array(networks)}
+    return {"learners": np.array(learners), **counts, "bias": np.hypot(true, noise), "bias_noise": noise, "std": std}
+
+
+def held(rng, w, networks, windows=1024 * 2 ** np.arange(5)):
+    """Mean gradients with the weights held: squared biases, and cosines of sums."""
+    learners = list(w["held"])
+    against = np.array(["f-bptt" if x.startswith("dni") else "rtrl" for x in learners])
+    bias, power = (np.array([w["held"][x][axis] for x in learners])[:, None] for axis in (0, 1))
+    exact = np.exp(0.2 * rng.normal(size=(1, networks))) * np.ones((len(learners), 1))
+    error = exact * (bias + 0.005 * rng.normal(size=(len(learners), networks)))
+    squared = (np.maximum(bias, 0.01)[..., None] * (windows / windows[0]) ** -power[..., None]).repeat(networks, axis=1)
+    squared = squared * np.exp(0.01 * rng.normal(size=squared.shape))
+    about = {"learners": np.array(learners), "against": against, "windows": windows, "settling": np.array(10_000)}
+    return {**about, "error": error, "exact": exact, "window_cosine": 1 / np.sqrt(1 + squared)}
 
 
 def lattice(name, steps=12, T=4):

@@ -1,116 +1,254 @@
-"""The page and its figures, drawn from synthetic data."""
+"""The page: figures with their claims, the score, the list of claims, sections and files."""
 
-import colorsys
 import csv
-import dataclasses
 import json
 from html.parser import HTMLParser
+from itertools import product
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
 from xml.etree import ElementTree
 
-import matplotlib
 import numpy as np
 import pytest
 
 import synthetic
-from recurra import LEARNERS
 from recurra.paper import page, plots
-from recurra.paper.experiments import experiments
+from recurra.paper.book import Book, Figure, Section
 from recurra.paper.figures import FIGURES
-from recurra.paper.figures.labels import spread
-from recurra.paper.profiles import TINY
-from recurra.paper.setup import CURVES, kind_of
+from recurra.paper.figures.drawn import Columns, Drawn
+from recurra.paper.score import SMALL, Score, Scores
 
 VOID = {"meta", "link", "img", "br", "hr", "input"}
-DRAWINGS = {"past_future", "rflo_M"}
+MADE = {"profile": {"name": "quick", "seeds": 5}, "versions": {"jax": "1.0"}, "machine": "one"}
 
 
-def claim(name, status, **changes):
-    entry = dict(
-        id=name, text=f"{name} learns", where="Results", criterion="a < b & c", status=status, measured="a = 1"
-    )
-    return entry | dict(number=0.5, uncertainty=0.25) | changes
+def claim(name, status="holds", **changes):
+    entry = dict(id=name, text=f"{name} learns", where="Results", figure="one", counted=False, criterion="a < b & c")
+    entry |= dict(status=status, finding="", measured=f"{name} is 1", number=0.5, uncertainty=0.25, details={})
+    return entry | changes
 
 
 LEDGER = [
-    claim("first", "holds"),
-    claim("second", "not decided", number=None, uncertainty=None),
-    claim("third", "does not hold", number=float("nan"), uncertainty=np.float64(0.1)),
-    claim("fourth", "holds", number=np.float32(-2e6), uncertainty=None, text="<script>alert(1)</script>"),
-]
-SETTINGS = {"profile": {"name": "quick", "seeds": 5}, "versions": {"jax": "1.0"}, "machine": "one"}
+    claim("first", finding="above zero, matters"),
+    claim("second", "not decided", number=None, uncertainty=None, figure="two"),
+    claim("third", "does not hold", number=float("nan"), uncertainty=np.float64(0.1), finding=SMALL),
+    claim("fourth", number=np.float32(-2e6), uncertainty=None, text="<script>alert(1)</script>", figure="two"),
+    claim("bytes-a", figure="one", counted=True),
+    claim("time-a", figure="one", counted=True),
+    claim("bytes-b", "does not hold", figure="one", counted=True),
+    claim("time-b", figure="one", counted=True),
+]  # fmt: skip
 
 
 class Page(HTMLParser):
-    """The elements of a page, checked to be closed in the order in which they were opened."""
+    """The elements of a page, checked to be closed in the order in which they were opened, and the text of each id."""
 
     def __init__(self, text):
         super().__init__()
-        self.open, self.elements, self.text = [], [], []
+        self.open, self.elements, self.text, self.inside = [], [], [], {}
         self.feed(text)
         self.close()
         assert not self.open
 
     def handle_starttag(self, tag, attrs):
-        self.elements.append((tag, dict(attrs)))
+        attrs = dict(attrs)
+        within = {id for _, id in self.open if id}
+        self.elements.append((tag, attrs, within))
         if tag not in VOID:
-            self.open.append(tag)
+            self.open.append((tag, attrs.get("id")))
 
     def handle_startendtag(self, tag, attrs):
-        self.elements.append((tag, dict(attrs)))
+        self.elements.append((tag, dict(attrs), {id for _, id in self.open if id}))
 
     def handle_endtag(self, tag):
-        assert self.open.pop() == tag
+        assert self.open.pop()[0] == tag
 
     def handle_data(self, data):
-        if self.open and self.open[-1] != "style":
+        if self.open and self.open[-1][0] != "style":
             self.text.append(data)
+            for id in {id for _, id in self.open if id}:
+                self.inside[id] = self.inside.get(id, "") + data
 
     def values(self, *names):
-        return [value for _, attrs in self.elements for key, value in attrs.items() if key in names]
+        return [value for _, attrs, _ in self.elements for key, value in attrs.items() if key in names]
+
+    def classed(self, name, within):
+        """Elements of a class inside the element of an id."""
+        return [a for _, a, ids in self.elements if name in (a.get("class") or "").split() and within in ids]
+
+
+def figure(name, **more):
+    """A figure module that draws two lines."""
+
+    def draw(data):
+        with plots.style():
+            sheet = plots.sheet(3.0, 2.0)
+            sheet.subplots().plot([0, 1], [0, 1])
+        return Drawn(sheet, f"Caption of {name} with a < b.", f"What {name} shows", Columns(x=[0, 1], y=[0, 1]), **more)
+
+    return cast(Figure, SimpleNamespace(NAME=name, TITLE=f"Figure {name}", needs=lambda profile: [], draw=draw))
+
+
+def book(figures, **changes) -> Book:
+    entries: dict[str, Any] = dict(name="b", command="b", title="A title & more", lead="How it began.", profiles={})
+    entries |= dict(experiments=lambda profile: [], claims=(), figures=figures, tables=lambda data: {})
+    return Book(**(entries | changes))
 
 
 @pytest.fixture(scope="module")
-def data():
-    return synthetic.full_data()
+def small(tmp_path_factory):
+    """A page of two figures, one with a table whose rows show verdicts."""
+    rows = [{"Algorithm": "A", "Memory": "n_a"}, {"Algorithm": "B", "Memory": "n"}, {"Algorithm": "C", "Memory": "–"}]
+    judged = [{"memory": f"bytes-{x}", "time": f"time-{x}"} for x in "abc"]
+    sections = [Section("table9", "Table 9. <All>", ["One & two."], [{"Setting": "rate", "Value": "w_in = 1"}])]
+    tables = lambda data: {"final_losses": {"seed": [0, 1], "final_loss": [0.5, 0.25]}, "empty": {}}
+    both = {"one": figure("one", rows=rows, judged=judged), "two": figure("two")}
+    index = page.build(tmp_path_factory.mktemp("page"), book(both, sections=sections, tables=tables), {}, LEDGER, MADE)
+    return index, Page(index.read_text(encoding="utf-8"))
+
+
+def test_claims_stand_beside_their_figure_failing_first(small):
+    _, read = small
+    briefs = {name: [x["class"].split()[1] for x in read.classed("brief", name)] for name in ("one", "two")}
+    assert briefs == {"one": ["does-not-hold", "holds"], "two": ["not-decided", "holds"]}
+    one, two = read.inside["one"], read.inside["two"]
+    assert one.index("third learns") < one.index("first learns")
+    assert "above zero, matters" in one
+    assert "0.5 ± 0.25".replace(" ", "\u00a0") in one.replace(" ", "\u00a0")
+    assert "second learns" in two
+    assert "second" not in one
+    assert "a\u00a0<\u00a0b & c" in one
+    folded = [tag for tag, _, ids in read.elements if tag == "details" and ids & {"one", "two"}]
+    assert len(folded) == 4
+    assert "<script>alert(1)</script>" in two
+    assert not any(tag == "script" for tag, *_ in read.elements)
+
+
+def test_counts_share_one_table(small):
+    _, read = small
+    assert sum(tag == "table" and "one" in ids for tag, _, ids in read.elements) == 1
+    verdicts = [(x["class"], x["href"]) for x in read.classed("badge", "one") if "href" in x]
+    assert verdicts == [
+        ("badge holds", "#claim-bytes-a"),  # both of its claims hold
+        ("badge does-not-hold", "#claim-bytes-b"),
+        ("badge holds", "#claim-time-b"),
+    ]
+    assert "✗ memory" in read.inside["one"]
+    assert "✓ time" in read.inside["one"]
+    assert "bytes-a learns" not in read.inside["one"]
+    assert "4 claims" in read.inside["one"]
+
+
+def test_the_list_has_every_claim_once_and_filters_that_need_no_script(small):
+    index, read = small
+    listed = read.classed("claim", "claims")
+    assert sorted(x["id"] for x in listed) == sorted(f"claim-{row['id']}" for row in LEDGER)
+    statuses = [next(row["status"] for row in LEDGER if f"claim-{row['id']}" == x["id"]) for x in listed]
+    assert statuses == sorted(statuses, key=page.STATUSES.index)
+    radios = {a["id"]: a["name"] for tag, a, _ in read.elements if tag == "input"}
+    assert set(radios.values()) == {"status", "kind"}
+    assert {"show-all", "show-any"} == {a["id"] for tag, a, _ in read.elements if tag == "input" and "checked" in a}
+    css = index.read_text(encoding="utf-8").partition("</style>")[0]
+    for status, which in product(page.STATUSES, page.KINDS):
+        for name in (status.replace(" ", "-"), which):
+            assert f"#claims:has(#show-{name}:checked) .claim:not(.{name}) {{ display: none; }}" in css
+    for row, found in ((row, x["class"].split()) for row in LEDGER for x in listed if x["id"] == f"claim-{row['id']}"):
+        assert found == ["claim", row["status"].replace(" ", "-"), "counted" if row["counted"] else "sampled"]
+    assert "#claims:has(#show-not-decided:checked):has(#show-counted:checked) .nothing" in css
+    assert "#claims:has(#show-holds:checked):has(#show-counted:checked) .nothing" not in css
+    for words in ("✗ does not hold", "? not decided", "✓ holds", "−2×10⁶", "quick"):
+        assert words in " ".join(read.text)
+
+
+def test_the_ledger_is_a_file(small):
+    kept = json.loads((small[0].parent / "claims.json").read_text(encoding="utf-8"))
+    assert [entry["id"] for entry in kept] == [row["id"] for row in LEDGER]
+    assert [entry["number"] for entry in kept][:4] == [0.5, None, None, -2e6]
+
+
+def test_title_lead_sections_and_tables_are_the_book_s(small):
+    index, read = small
+    for words in (
+        "A title & more",
+        "How it began.",
+        "Table 9. <All>",
+        "One & two.",
+        "Caption of one with a\u00a0<\u00a0b.",
+    ):
+        assert words in "".join(read.text)
+    assert "win\u00a0=\u00a01" in read.inside["table9"]
+    assert "final_losses.csv" in read.inside["numbers"]
+    assert "empty" not in read.inside["numbers"]
+    with (index.parent / "data" / "final_losses.csv").open(newline="", encoding="utf-8") as file:
+        assert list(csv.reader(file)) == [["seed", "final_loss"], ["0", "0.5"], ["1", "0.25"]]
+    order = ["one", "two", "table9", "numbers", "claims", "settings"]
+    found = [id for id in read.values("id") if id in order]
+    assert found == order
+
+
+def test_all_parts_of_a_claim_are_listed(tmp_path):
+    decides = dict(
+        part="x less y", number=1.0, uncertainty=0.5, claimed="above zero", status="holds", finding="matters"
+    )
+    parts = [decides, dict(part="z", number=None, uncertainty=None)]
+    index = page.build(tmp_path, book({}), {}, [claim("x", details={"parts": parts})], MADE)
+    told = Page(index.read_text(encoding="utf-8")).inside["claim-x"]
+    for words in ("All 2 parts", "x less y", "holds: matters", "reported"):
+        assert words in told
+
+
+def test_the_score_tells_small_failures_counts_and_chance():
+    scores = Scores.of(LEDGER)
+    assert scores.every == Score(8, 5, 2, 1, 1)
+    assert scores.counted == Score(4, 3, 1, 0, 0)
+    assert scores.open_to_chance == Score(4, 2, 1, 1, 1)
+    every, without, chance = scores.sentences()
+    assert every == (
+        "Of 8 claims, 5 hold, 2 do not hold (1 of them by differences too small to matter), and 1 is not decided by "
+        "these runs."
+    )
+    assert without == (
+        "4 of them rest on counts, such as bytes or operations, which cannot vary. Without them, of 4, 2 hold, 1 does "
+        "not hold (by a difference too small to matter), and 1 is not decided by these runs."
+    )
+    assert chance.startswith("Each of these 4 rests on a sample and is judged at 95% confidence. Nothing is corrected")
+    assert chance.endswith("by chance about one in 20 may be misjudged, here fewer than one.")
+    many = Scores.of([claim(str(i)) for i in range(60)])
+    assert many.sentences()[-1].endswith("here about 3.")
+    assert len(many.sentences()) == 2
+    assert Scores.of([]).sentences() == ["No claims were checked."]
+    assert "cannot vary" in Scores.of([claim("x", counted=True)]).sentences()[-1]
+    with pytest.raises(ValueError, match="not perhaps"):
+        Scores.of([claim("x", "perhaps")])
+
+
+def test_what_was_not_run_is_left_out_and_named(tmp_path):
+    missing = SimpleNamespace(NAME="no", TITLE="Figure that is missing", needs=lambda p: ["x"], draw=lambda data: None)
+    shown = book({"one": figure("one"), "no": cast(Figure, missing)})
+    read = Page(page.build(tmp_path, shown, {}, [claim("x", "not decided", figure="no")], {}).read_text("utf-8"))
+    assert {path.stem for path in (tmp_path / "figures").glob("*.svg")} == {"one"}
+    assert "Figure that is missing" in " ".join(read.text)
+    assert "x learns" in read.inside["claims"]
+    empty = Page(page.build(tmp_path, shown, {}, [], {}).read_text("utf-8"))
+    assert "No claims were checked." in " ".join(empty.text)
+    assert "claims" not in empty.inside
 
 
 @pytest.fixture(scope="module")
-def drawn(data):
-    return {name: module.draw(data) for name, module in FIGURES.items()}
+def paper(tmp_path_factory):
+    """The paper's own figures on one page, and what was drawn."""
+    data = synthetic.full_data()
+    drawn = {name: module.draw(data) for name, module in FIGURES.items()}
+    about = lambda name: dict(NAME=name, TITLE=FIGURES[name].TITLE, needs=FIGURES[name].needs)
+    once = {name: SimpleNamespace(**about(name), draw=lambda data, found=found: found) for name, found in drawn.items()}
+    return page.build(tmp_path_factory.mktemp("paper"), book(cast(Any, once)), {}, [claim("x")], MADE), drawn
 
 
-@pytest.fixture(scope="module")
-def built(data, tmp_path_factory):
-    before = dict(matplotlib.rcParams)
-    index = page.build(tmp_path_factory.mktemp("page") / "out", data, LEDGER, SETTINGS)
-    assert dict(matplotlib.rcParams) == before
-    return index
-
-
-@pytest.mark.parametrize("name", FIGURES)
-def test_every_figure_comes_with_its_files(built, drawn, name):
-    module, found = FIGURES[name], drawn[name]
-    assert name == module.NAME
-    assert module.TITLE
-    assert bool(module.needs(None)) != (name in DRAWINGS)
-    assert len(found.caption) > 100
-    assert len(found.alt) > 40
-    root = ElementTree.parse(built.parent / "figures" / f"{name}.svg").getroot()
-    assert root.tag.endswith("svg")
-    assert len(list(root.iter())) > 50
-    assert (built.parent / "figures" / f"{name}.png").read_bytes().startswith(b"\x89PNG")
-    with (built.parent / "data" / f"{name}.csv").open(newline="", encoding="utf-8") as file:
-        header, *rows = csv.reader(file)
-    assert header == list(found.table)
-    assert {len(column) for column in found.table.values()} == {len(rows)}
-    assert rows
-
-
-def test_the_page_stands_alone(built):
-    text = built.read_text(encoding="utf-8")
+def test_the_page_stands_alone(paper):
+    index, drawn = paper
+    text = index.read_text(encoding="utf-8")
     read = Page(text)
-    assert not any(tag == "script" for tag, _ in read.elements)
     links = read.values("href", "src", "xlink:href")
     assert not [link for link in links if "//" in link and not link.startswith("data:")]
     assert "@import" not in text
@@ -119,137 +257,25 @@ def test_the_page_stands_alone(built):
     assert len(ids) == len(set(ids))
     assert {link[1:] for link in links if link.startswith("#")} <= set(ids)
     files = [link for link in links if not link.startswith(("#", "data:"))]
-    assert len(files) == 1 + 3 * len(FIGURES) + 2  # two figures have further tables
-    assert all((built.parent / file).is_file() for file in files)
-    pictures = [attrs for tag, attrs in read.elements if tag == "img" or attrs.get("role") == "img"]
+    assert len(files) == 1 + sum(2 + len(found.tables) for found in drawn.values())
+    assert all((index.parent / file).is_file() for file in files)
+    pictures = [attrs for tag, attrs, _ in read.elements if tag == "img" or attrs.get("role") == "img"]
     assert len(pictures) == len(FIGURES)
     assert all(attrs.get("alt") or attrs.get("aria-label") for attrs in pictures)
 
 
-def test_the_ledger_is_shown_whole_and_failures_first(built):
-    text = " ".join(Page(built.read_text(encoding="utf-8")).text)
-    order = [text.index(f"{name} learns") for name in ("third", "second", "first")]
-    assert order == sorted(order)
-    for words in (
-        "✗ does not hold",
-        "? not decided",
-        "✓ holds",
-        "0.5 ± 0.25",
-        "a < b & c",
-        "<script>",
-        "−2×10⁶",
-        "quick",
-    ):
-        assert words.replace(" < ", "\u00a0<\u00a0") in text or words in text
-    kept = json.loads((built.parent / "claims.json").read_text(encoding="utf-8"))
-    assert [entry["id"] for entry in kept] == ["first", "second", "third", "fourth"]
-    assert [entry["number"] for entry in kept] == [0.5, None, None, -2e6]
-
-
-def test_an_unknown_status_is_refused(data, tmp_path):
-    with pytest.raises(ValueError, match="not perhaps"):
-        page.build(tmp_path, data, [claim("x", "perhaps")], SETTINGS)
-
-
-def test_what_was_not_run_is_left_out_and_named(data, tmp_path):
-    part = {name: data[name] for name in ("loss/add/1/rtrl", "loss/add/1/uoro", "bias/mimic", "memory/gaussian")}
-    index = page.build(tmp_path / "part", part, [], {})
-    shown = {path.stem for path in (tmp_path / "part" / "figures").glob("*.svg")}
-    assert shown == DRAWINGS | {"training_loss_coin", "summed_alignment", "rflo_results"}
-    text = index.read_text(encoding="utf-8")
-    assert FIGURES["alignment_analysis"].TITLE in text
-    assert "No claims were checked" in text
-    for name in {name.split("/")[0]: name for name in data}.values():
-        for figure in (module for key, module in FIGURES.items() if key not in DRAWINGS):
-            assert (figure.draw({name: data[name]}) is None) != name.startswith(tuple(figure.needs(None)))
-
-
-def test_gaps_in_the_data_are_no_obstacle():
-    data = synthetic.full_data(seeds=1)
-    for name in ("loss/mimic/1/uoro", "loss/mimic/1/dni", "rflo-loss/diagonal"):
-        data[name]["loss"][:, 5:], data[name]["diverged"][:] = np.nan, 5
-    data["loss/add/1/rflo"]["loss"] *= 50
-    data["loss/mimic/0.5/rtrl"]["loss"] *= 0.01
-    for task in ("add", "mimic"):
-        arrays = data[f"gradients/{task}"]
-        arrays["mean"][:, 2, :2] = arrays["mean"][:, :2, 2] = np.nan
-        arrays["histogram"][2, :2] = 0
-        arrays["window_cosine"][:, 2, 0] = np.nan
-        data[f"bias/{task}"]["std"][:] = 0
-    data["scaling/rtrl"]["flops"][:] = np.nan
-    data["scaling/uoro"] = {key: values[:3] for key, values in data["scaling/uoro"].items()}
-    data["scaling/e-bptt"]["state_bytes"][:] = 0
-    drawn = {name: module.draw(data) for name, module in FIGURES.items()}
-    for name, found in drawn.items():
-        assert plots.svg(found.figure, name)
-    assert "UORO, α = 1 (1 of 1) and DNI, α = 1 (1 of 1)" in drawn["training_loss_mimic"].caption
-
-
-def test_a_learner_looks_the_same_everywhere(drawn):
-    names = {plots.name(learner): learner for learner in CURVES}
-    by_colour = {colour: learner for learner, colour in plots.COLOURS.items()}
-    labelled, lined = dict.fromkeys(CURVES, 0), dict.fromkeys(CURVES, 0)
-    for axes in [axes for found in drawn.values() for axes in found.figure.axes]:
-        for text in (*axes.texts, *axes.get_yticklabels()):
-            if learner := names.get(text.get_text().split("  ")[0]):
-                assert text.get_color() == plots.COLOURS[learner]
-                labelled[learner] += 1
-        for line in axes.lines:
-            learner = by_colour.get(line.get_color())
-            if learner and len(line.get_xdata()) > 4:  # fewer: a leader from a curve to its name
-                about = kind_of(learner).about
-                assert line.is_dashed() == about.stochastic
-                assert (line.get_marker() != "None") == about.numerical
-                lined[learner] += 1
-    assert min(labelled.values()) >= 4
-    assert min(lined.values()) >= 4
-
-
-def test_colours_tell_facing_apart():
-    assert len(set(plots.COLOURS.values())) == len(CURVES) == len(plots.COLOURS)
-    for learner, colour in plots.COLOURS.items():
-        assert in_family(colour, plots.facing(learner))
-
-
-def in_family(colour, facing):
-    hue, _, saturation = colorsys.rgb_to_hls(*(int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5)))
-    families = {"past": 0.4 < hue < 0.75, "future": hue < 0.15 or hue > 0.95, "–": saturation < 0.05}
-    return families[facing] and (saturation < 0.05) == (facing == "–")
-
-
-def test_a_learner_that_is_not_the_paper_s_has_a_look_and_no_place_in_its_figures(monkeypatch):
-    before = [experiment.name for experiment in experiments(TINY)]
-    looks = {learner: plots.line_style(learner, 60) for learner in CURVES}
-    for kind in list(LEARNERS.values()):
-        about = dataclasses.replace(kind.about, id=f"new-{kind.about.id}")
-        monkeypatch.setitem(LEARNERS, about.id, type(kind.__name__, (kind,), {"about": about}))
-    assert [experiment.name for experiment in experiments(TINY)] == before
-    assert {learner: plots.line_style(learner, 60) for learner in CURVES} == looks
-    new = [name for name in LEARNERS if name.startswith("new-")]
-    assert len({plots.colour(name) for name in [*new, *CURVES]}) == len([*new, *CURVES])
-    for name in new:
-        about, line, dot = LEARNERS[name].about, plots.line_style(name), plots.dot_style(name)
-        assert plots.name(name) == about.name
-        assert in_family(line["color"], plots.facing(name))
-        assert (line["linestyle"] == plots.DASHES) == about.stochastic == (dot["markerfacecolor"] == "white")
-        assert ("marker" in line) == about.numerical
-
-
-def test_a_figure_is_the_same_every_time(data, drawn):
-    again = FIGURES["summed_alignment"].draw(data)
-    assert plots.svg(again.figure, "x") == plots.svg(drawn["summed_alignment"].figure, "x")
-
-
-@pytest.mark.parametrize("seed", range(5))
-def test_labels_are_moved_apart_and_kept_inside(seed):
-    heights = np.random.default_rng(seed).beta(0.3, 0.3, 13)
-    placed = spread(heights, 0.05, 0.0, 1.0)
-    assert np.diff(np.sort(placed)).min() > 0.05 - 1e-9
-    assert placed.min() > -1e-9
-    assert placed.max() < 1 + 1e-9
-    assert (np.argsort(placed) == np.argsort(heights)).all()
-    far = np.linspace(0, 1, 5)
-    np.testing.assert_allclose(spread(far, 0.05, 0.0, 1.0), far)
+@pytest.mark.parametrize("name", FIGURES)
+def test_every_figure_comes_with_its_files(paper, name):
+    folder, found = paper[0].parent, paper[1][name]
+    root = ElementTree.parse(folder / "figures" / f"{name}.svg").getroot()
+    assert root.tag.endswith("svg")
+    assert len(list(root.iter())) > 50
+    assert (folder / "figures" / f"{name}.png").read_bytes().startswith(b"\x89PNG")
+    with (folder / "data" / f"{name}.csv").open(newline="", encoding="utf-8") as file:
+        header, *rows = csv.reader(file)
+    assert header == list(found.table)
+    assert {len(column) for column in found.table.values()} == {len(rows)}
+    assert rows
 
 
 def test_the_template_is_part_of_the_package():

@@ -1,7 +1,5 @@
 """Stochastic learners: the exact expectation of their estimate of M, over every sign pattern of several steps."""
 
-import itertools
-
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -11,48 +9,20 @@ import recurra as rc
 from driving import distance, drive, one_step, problem
 from recurra.learners.uoro import RankOne
 from recurra.linalg import balance, combine, dense, noise
+from recurra.paper.experiments.enumeration import estimates
 from reference import CELLS
 
 EXACT = 1e-10
+#: patterns of signs that are tried at most
+BUDGET = 2**14
 
-#: each with how many signs it draws a step, and how a row of them becomes its noise
 STOCHASTIC = {
-    "uoro": (rc.UORO(initial_scale=0.0), lambda cell: sum(cell.widths)),
-    "kf-rtrl": (rc.KFRTRL(initial_scale=0.0), lambda cell: 2),
-    "r-kf-rtrl": (rc.RKFRTRL(initial_scale=0.0), lambda cell: len(cell.listens) * cell.n),
-    "r-ok 1": (rc.ROK(r=1), lambda cell: 2),
-    "r-ok 2": (rc.ROK(r=2), lambda cell: 3),
+    "uoro": rc.UORO(initial_scale=0.0),
+    "kf-rtrl": rc.KFRTRL(initial_scale=0.0),
+    "r-kf-rtrl": rc.RKFRTRL(initial_scale=0.0),
+    "r-ok 1": rc.ROK(r=1),
+    "r-ok 2": rc.ROK(r=2),
 }
-
-
-def as_noise(learner, cell, signs):
-    """(steps, signs) as the learner's own noise, leading axis time."""
-    if isinstance(learner, rc.UORO):
-        return cell.split(signs, axis=1)
-    if isinstance(learner, rc.RKFRTRL):
-        return tuple(jnp.split(signs, len(cell.listens), axis=1))
-    if isinstance(learner, rc.KFRTRL):
-        return signs[:, 0], signs[:, 1]
-    return signs
-
-
-def estimates(learner, count, network, weights, xs, ys, budget=2**14):
-    """Every estimate of M after the last step that signs can lead to, flattened, and how many steps were run."""
-    steps = min(len(xs), int(np.log2(budget)) // count)
-    cell = network.cell
-    patterns = np.array(list(itertools.product([-1.0, 1.0], repeat=count * steps))).reshape(-1, steps, count)
-    first = learner.init(cell, weights.cell, jax.random.key(0), network.n_out)
-
-    def final(signs):
-        nu, state, a = as_noise(learner, cell, signs), first, cell.init_state()
-        for t in range(steps):
-            _, tick = one_step(network, weights, a, xs[t], ys[t], jnp.array(t, "int32"))
-            state = learner.advance(tick, state, jax.tree.map(lambda rows, t=t: rows[t], nu))
-            a = tick.state
-        M = learner.influence(cell, weights.cell, state)
-        return jnp.concatenate([leaf.ravel() for leaf in jax.tree.leaves(M)])
-
-    return np.asarray(jax.jit(jax.vmap(final))(jnp.array(patterns))), steps
 
 
 def exact(network, weights, xs, ys, steps):
@@ -64,9 +34,8 @@ def exact(network, weights, xs, ys, steps):
 @pytest.mark.parametrize("cell", CELLS)
 @pytest.mark.parametrize("name", STOCHASTIC)
 def test_expectation_is_rtrl_s_tensor(name, cell):
-    learner, count = STOCHASTIC[name]
     network, weights, xs, ys = problem(CELLS[cell][0], n=2, n_in=1, steps=4)
-    every, steps = estimates(learner, count(network.cell), network, weights, xs, ys, 2**16)
+    every, steps = estimates(STOCHASTIC[name], network, weights, xs, ys, 2**16)
     assert steps >= 2
     assert distance(every.mean(axis=0), exact(network, weights, xs, ys, steps)) < EXACT
     assert every.std(axis=0).max() > 1e-3  # and not because nothing was random
@@ -106,17 +75,17 @@ class UnbalancedKFRTRL(rc.KFRTRL):
 def test_order_of_variances(cell):
     """Total variance over all sign patterns of the same steps: KF below UORO and R-KF, r-OK falling with r."""
     network, weights, xs, ys = problem(CELLS[cell][0], n=2, n_in=1, steps=3)
-    variance = lambda learner, count: estimates(learner, count, network, weights, xs, ys)[0].var(axis=0).sum()
-    kf = variance(rc.KFRTRL(initial_scale=0.0), 2)
-    assert kf < variance(rc.UORO(initial_scale=0.0), 2)
-    assert kf < variance(rc.RKFRTRL(initial_scale=0.0), 2)
-    falling = [variance(rc.ROK(r=r), r + 1) for r in (1, 2, 3)]
+    variance = lambda learner: estimates(learner, network, weights, xs, ys, BUDGET)[0].var(axis=0).sum()
+    kf = variance(rc.KFRTRL(initial_scale=0.0))
+    assert kf < variance(rc.UORO(initial_scale=0.0))
+    assert kf < variance(rc.RKFRTRL(initial_scale=0.0))
+    falling = [variance(rc.ROK(r=r)) for r in (1, 2, 3)]
     assert falling[0] > falling[1] > falling[2]
     assert falling[0] <= kf + 1e-12  # optimal among rank one
     # The control: a rule that is unbiased too, but balances badly, does not keep its place.
-    every, steps = estimates(UnbalancedKFRTRL(initial_scale=0.0), 2, network, weights, xs, ys)
+    every, steps = estimates(UnbalancedKFRTRL(initial_scale=0.0), network, weights, xs, ys, BUDGET)
     assert distance(every.mean(axis=0), exact(network, weights, xs, ys, steps)) < EXACT
-    assert every.var(axis=0).sum() > variance(rc.RKFRTRL(initial_scale=0.0), 2)
+    assert every.var(axis=0).sum() > variance(rc.RKFRTRL(initial_scale=0.0))
 
 
 @pytest.mark.parametrize("nu", [noise.signs, noise.gaussian, noise.uniform])
@@ -154,7 +123,7 @@ def test_other_noise_is_unbiased_within_its_sampling_error(learner, nu):
 def test_a_start_at_zero_is_finite():
     network, weights, xs, ys = problem(CELLS["rnn"][0])
     for name in ("uoro", "kf-rtrl", "r-kf-rtrl", "r-ok 2"):
-        for gradient, _, _ in drive(network, STOCHASTIC[name][0], weights, 0 * xs, ys):
+        for gradient, _, _ in drive(network, STOCHASTIC[name], weights, 0 * xs, ys):
             assert all(bool(jnp.isfinite(leaf).all()) for leaf in jax.tree.leaves(gradient))
 
 
@@ -189,17 +158,17 @@ class TruncatedROK(rc.ROK):
 
 
 WRONG = {
-    "uoro": (BiasedUORO(initial_scale=0.0), 2),
-    "kf-rtrl": (SignlessKFRTRL(initial_scale=0.0), 2),
-    "r-kf-rtrl": (SignlessRKFRTRL(initial_scale=0.0), 2),
-    "r-ok": (TruncatedROK(r=1), 2),
-    "right, but from a random start": (rc.UORO(), 2),
+    "uoro": BiasedUORO(initial_scale=0.0),
+    "kf-rtrl": SignlessKFRTRL(initial_scale=0.0),
+    "r-kf-rtrl": SignlessRKFRTRL(initial_scale=0.0),
+    "r-ok": TruncatedROK(r=1),
+    "right, but from a random start": rc.UORO(),
 }
 
 
-@pytest.mark.parametrize(("wrong", "count"), WRONG.values(), ids=WRONG)
-def test_biased_rules_fail(wrong, count):
+@pytest.mark.parametrize("wrong", WRONG.values(), ids=WRONG)
+def test_biased_rules_fail(wrong):
     """The last starts from the paper's random tensors instead of zero, which is a bias at first."""
     network, weights, xs, ys = problem(CELLS["rnn"][0], n=2, n_in=1, steps=3)
-    every, steps = estimates(wrong, count, network, weights, xs, ys)
+    every, steps = estimates(wrong, network, weights, xs, ys, BUDGET)
     assert distance(every.mean(axis=0), exact(network, weights, xs, ys, steps)) > 1e-3

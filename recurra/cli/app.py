@@ -149,9 +149,24 @@ def reproduce_paper(
 ) -> None:
     """Reproduce the paper: figures, table and a ledger of its claims. What is kept in the folder is not run again."""
     _need("paper", "`recurra reproduce`")
-    from recurra.paper.commands import reproduce_command
+    from recurra.paper.commands import run_command
+    from recurra.paper.reproduction import REPRODUCTION
 
-    _write_page(lambda: reproduce_command(targets or [], profile, out, seeds, steps))
+    _write_page(lambda: run_command(REPRODUCTION, targets or [], profile, out, seeds, steps))
+
+
+@app.command("beyond")
+def study_beyond_the_paper(
+    targets: Annotated[list[str] | None, typer.Argument(help="Names of questions; none means all.")] = None,
+    profile: Annotated[str, typer.Option(help="Scale: quick (minutes) or full (the study itself).")] = "quick",
+    out: Annotated[Path, typer.Option(help="Folder for the page, the data and the kept runs.")] = Path("beyond"),
+) -> None:
+    """Answer what the paper leaves open, by experiment. What is kept in the folder is not run again."""
+    _need("paper", "`recurra beyond`")
+    from recurra.paper.beyond.book import BEYOND
+    from recurra.paper.commands import run_command
+
+    _write_page(lambda: run_command(BEYOND, targets or [], profile, out))
 
 
 @app.command("bench")
@@ -185,7 +200,7 @@ def _use_cores(count: int) -> None:
 
 
 @app.command("report")
-def report(out: Annotated[Path, typer.Argument(help="Folder of an earlier `recurra reproduce`.")]) -> None:
+def report(out: Annotated[Path, typer.Argument(help="Folder of an earlier `recurra reproduce` or `recurra beyond`.")]) -> None:
     """Rebuild the page from the runs that are kept."""
     _need("paper", "`recurra report`")
     from recurra.paper.commands import report_command

@@ -4,6 +4,7 @@ Arrays in, arrays out: nothing here trains, plots or touches files. Every quanti
 an `Estimate`, from which a confidence interval of any level can be read.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import product
 
@@ -35,6 +36,11 @@ def mean(x: Float[np.ndarray, " seeds"]) -> Estimate:
     return Estimate(float(np.mean(x)), standard_error(x), len(x) - 1.0)
 
 
+def one_more(x: Float[np.ndarray, " seeds"]) -> Estimate:
+    """The mean, with the error of predicting one more value: its interval is the prediction interval of a seed."""
+    return Estimate(float(np.mean(x)), standard_error(x) * float(np.sqrt(len(x) + 1)), len(x) - 1.0)
+
+
 def paired_difference(x: Float[np.ndarray, " seeds"], y: Float[np.ndarray, " seeds"]) -> Estimate:
     """Mean of x - y over seeds that share their weights and stream."""
     return mean(x - y)
@@ -63,6 +69,14 @@ def difference(x: Estimate, y: Estimate) -> Estimate:
     total = float(variances.sum())
     dof = total**2 / float((variances**2 / [x.dof, y.dof]).sum()) if total > 0 else x.dof + y.dof
     return Estimate(x.value - y.value, float(np.sqrt(total)), dof)
+
+
+def scored(run: Mapping[str, np.ndarray], baseline: Mapping[str, np.ndarray]) -> Float[np.ndarray, " seeds"]:
+    """Each seed's final loss: the mean of the last ten windows; where the run diverged, the baseline's first window."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        last = np.asarray(run["loss"], float)[:, -10:].mean(axis=1)
+    ended = np.isfinite(last) & (np.asarray(run["diverged"]) < 0)
+    return np.where(ended, last, np.asarray(baseline["loss"], float)[:, 0])
 
 
 def autocorrelation(x: Float[np.ndarray, " T"]) -> Float[np.ndarray, " T"]:
@@ -102,11 +116,49 @@ def correlations(x: Float[np.ndarray, "seeds T"], y: Float[np.ndarray, "seeds T"
     return np.array([r(*pair) for pair in zip(x, y, strict=True)])
 
 
+def within_windows(
+    x: Float[np.ndarray, "seeds T"], y: Float[np.ndarray, "seeds T"], width: int
+) -> Float[np.ndarray, " seeds"]:
+    """Each seed's mean of r over consecutive windows of `width` steps: what is left once slow changes are taken out.
+
+    A rest shorter than the window is left out, unless there is nothing else, as are windows without an r.
+    """
+    steps = x.shape[1]
+    width = min(width, steps)
+    starts = range(0, steps - width + 1, width) if width else ()
+    r = np.array([correlations(x[:, t : t + width], y[:, t : t + width]) for t in starts]).reshape(-1, len(x))
+    known = np.isfinite(r)
+    total, count = np.where(known, r, 0.0).sum(axis=0), known.sum(axis=0)
+    return np.divide(total, count, out=np.full(len(x), np.nan), where=count > 0)
+
+
 def p_value(e: Estimate) -> float:
     """The p-value of Student's test for a mean of zero; nan where the error is unknown."""
     if not e.error > 0 or e.dof <= 0:
         return float("nan")
     return float(2 * stats.t.sf(abs(e.value) / e.error, e.dof))
+
+
+def rank_correlation(x: Float[np.ndarray, " n"], y: Float[np.ndarray, " n"]) -> float:
+    """Spearman's: Pearson's r of the ranks; nan where either is constant."""
+    ranks = [stats.rankdata(values) for values in (x, y)]
+    return float(correlations(*(rank[None] for rank in ranks))[0])
+
+
+def mantel(
+    x: Float[np.ndarray, "n n"], ys: Float[np.ndarray, "C n n"], permutations: int = 10_000
+) -> tuple[float, float, float]:
+    """The correlation of distances x with distances y, averaged over C conditions; its 95 % quantile under permutation
+    of the n things, the same in every condition; and the share of permutations that reach it."""
+    pairs = np.triu_indices(len(x), 1)
+    standard = lambda d: d[..., pairs[0], pairs[1]] - d[..., pairs[0], pairs[1]].mean(-1, keepdims=True)
+    unit = lambda d: d / np.linalg.norm(d, axis=-1, keepdims=True)
+    wanted = unit(standard(ys))
+    r = lambda order: float(np.mean(wanted @ unit(standard(x[np.ix_(order, order)]))))
+    rng = np.random.default_rng(0)
+    chance = np.array([r(rng.permutation(len(x))) for _ in range(permutations)])
+    found = r(np.arange(len(x)))
+    return found, float(np.quantile(chance, 0.95)), float((1 + (chance >= found).sum()) / (1 + permutations))
 
 
 def cosines(g: Float[np.ndarray, "*batch L P"]) -> Float[np.ndarray, "*batch L L"]:

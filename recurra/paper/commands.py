@@ -1,4 +1,4 @@
-"""`recurra reproduce` and `recurra report`: run, keep, draw, judge, and write the page."""
+"""`recurra reproduce`, `recurra beyond` and `recurra report`: run, keep, draw, judge, and write the page."""
 
 import dataclasses
 import time
@@ -6,46 +6,65 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from recurra.paper.claims import ledger
-from recurra.paper.experiments import Arrays
-from recurra.paper.figures import FIGURES
+from recurra.paper.beyond.book import BEYOND
+from recurra.paper.book import Book
+from recurra.paper.claims.base import ledger
+from recurra.paper.experiments.base import Arrays
 from recurra.paper.page import build
-from recurra.paper.profiles import PROFILES, Profile
-from recurra.paper.reproduce import Report, collect, reproduce, settings_of
+from recurra.paper.reproduce import Report, collect, made_on, reproduce
+from recurra.paper.reproduction import REPRODUCTION
 from recurra.paper.store import NotKeptError, Store, StoreError
 from recurra.training.console import console
 
+BOOKS = {book.name: book for book in (REPRODUCTION, BEYOND)}
 #: seconds between plain lines of progress
 LOG_EVERY = 10.0
 
 
-def reproduce_command(
-    targets: Sequence[str], profile_name: str, out: Path, seeds: int | None, steps: int | None
+def run_command(
+    book: Book, targets: Sequence[str], profile_name: str, out: Path, seeds: int | None = None, steps: int | None = None
 ) -> Path:
     """Run what the targets need and write the page; the path of the page."""
-    profile = _profile(profile_name, seeds, steps)
-    unknown = [target for target in targets if target not in FIGURES]
+    profile = _profile(book, profile_name, seeds, steps)
+    unknown = [target for target in targets if target not in book.figures]
     if unknown:
-        raise StoreError(f"There is no target {', '.join(unknown)}. The targets are: {', '.join(FIGURES)}.")
-    needed = [prefix for target in targets for prefix in FIGURES[target].needs(profile)] if targets else None
+        raise StoreError(f"There is no target {', '.join(unknown)}. The targets are: {', '.join(book.figures)}.")
+    wanted = book.experiments(profile)
+    if targets:
+        needed = tuple(prefix for target in targets for prefix in book.figures[target].needs(profile))
+        wanted = [e for e in wanted if e.name.startswith(needed)]
     store = Store(out)
     with store.held():
-        store.remember({"profile": dataclasses.asdict(profile)})  # for `recurra report`
-        # A drawing needs no experiment, and an empty list of prefixes must not mean all of them.
-        if needed is None or needed:
-            reproduce(store, profile, needed, progress())
-        return _page(store, profile)
+        kept = store.recall().get("book", book.name)
+        if kept != book.name:
+            raise StoreError(
+                f"{out} holds runs of `recurra {BOOKS[kept].command}`: choose another folder for `recurra "
+                f"{book.command}`."
+            )
+        store.remember({"book": book.name, "profile": dataclasses.asdict(profile)})  # for `recurra report`
+        if wanted:
+            reproduce(store, wanted, progress())
+        return _page(store, book, profile)
 
 
 def report_command(out: Path) -> Path:
     """Rebuild the page from what is kept."""
     store = Store(out, create=False)
-    kept = store.recall().get("profile")
-    if kept is None:
+    kept = store.recall()
+    if "profile" not in kept:
         raise StoreError(f"{out} holds no kept runs yet: make some with `recurra reproduce --out {out}`.")
-    tuples: dict[str, Any] = {name: tuple(value) if isinstance(value, list) else value for name, value in kept.items()}
+    book = BOOKS[kept.get("book", "reproduction")]
+    values = {name: tuple(value) if isinstance(value, list) else value for name, value in kept["profile"].items()}
+    known = next(iter(book.profiles.values()))
+    try:
+        profile = type(known)(**values)
+    except TypeError:
+        raise StoreError(
+            f"{out} was made by another version of recurra: run `recurra {book.command} --profile {values['name']} "
+            f"--out {out}`, which keeps the runs that have not changed."
+        ) from None
     with store.held():
-        return _page(store, Profile(**tuples))
+        return _page(store, book, profile)
 
 
 def progress() -> Report:
@@ -66,11 +85,12 @@ def progress() -> Report:
     return report
 
 
-def _page(store: Store, profile: Profile) -> Path:
-    data: dict[str, Arrays] = collect(store, profile)
-    rows = ledger(data, profile)
+def _page(store: Store, book: Book, profile: Any) -> Path:
+    data: dict[str, Arrays] = collect(store, book.experiments(profile))
+    rows = ledger(book.claims, data, profile)
+    made = {"profile": dataclasses.asdict(profile), **made_on(store.made)}
     try:
-        return build(store.directory, data, rows, settings_of(profile, store.made))
+        return build(store.directory, book, data, rows, made)
     except OSError as error:
         raise NotKeptError(
             f"The page could not be written in {store.directory}: {error.strerror or error}. All runs are kept; make "
@@ -78,11 +98,11 @@ def _page(store: Store, profile: Profile) -> Path:
         ) from None
 
 
-def _profile(name: str, seeds: int | None, steps: int | None) -> Profile:
-    if name not in PROFILES:
-        raise StoreError(f"There is no profile {name!r}. The profiles are: {', '.join(PROFILES)}.")
+def _profile(book: Book, name: str, seeds: int | None, steps: int | None) -> Any:
+    if name not in book.profiles:
+        raise StoreError(f"There is no profile {name!r}. The profiles are: {', '.join(book.profiles)}.")
     changes = {key: value for key, value in (("seeds", seeds), ("steps", steps)) if value is not None}
     for key, value in changes.items():
         if value < 2:
             raise StoreError(f"`{key}` must be at least 2, and is {value}: an uncertainty needs more than one.")
-    return dataclasses.replace(PROFILES[name], **changes)
+    return dataclasses.replace(book.profiles[name], **changes)

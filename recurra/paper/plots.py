@@ -2,11 +2,12 @@
 
 A learner looks the same wherever it appears, and its looks spell out its axes:
 
-    colour   blue to green for past facing, red to amber for future facing, grey for neither
+    colour   blue for past facing, red to amber for future facing, grey for neither
     dashes   stochastic; a deterministic update is a solid line
     markers  numerical; an update in closed form has none
 
-Colours and markers of the paper's learners are chosen by hand; any other learner of the library is given its own.
+Learners of one facing differ in lightness, and those alike in it by their dashes or markers, so that no two need be
+told apart by hue alone. Looks of the paper's learners are chosen by hand; any other of the library is given its own.
 
 Figures are made without pyplot, so that drawing neither opens a window nor leaves anything behind in the process.
 """
@@ -27,27 +28,31 @@ from recurra.learners import LEARNERS
 from recurra.paper.setup import CURVES, RELEASED, kind_of, shown
 
 COLOURS = {
-    "rtrl": "#0a2a66",
-    "uoro": "#119fc4",
-    "kf-rtrl": "#1f72cc",
-    "r-kf-rtrl": "#7b93ea",
-    "r-ok": "#00695c",
-    "kernl": "#5b3fb0",
-    "kernl-released": "#a58fe0",
-    "rflo": "#2ca58d",
+    "rtrl": "#071d4f",
+    "uoro": "#1496cf",
+    "kf-rtrl": "#1a56c4",
+    "r-kf-rtrl": "#6f93e0",
+    "r-ok": "#0b5478",
+    "kernl": "#3137a8",
+    "kernl-released": "#7a83dd",
+    "rflo": "#3a8cf0",
     "e-bptt": "#3d3d3d",
-    "f-bptt": "#b2182b",
-    "dni": "#f07818",
-    "dni-b": "#d39a00",
-    "fixed": "#8c8c8c",
+    "f-bptt": "#a81226",
+    "dni": "#e2630b",
+    "dni-b": "#b98300",
+    "fixed": "#8a8a8a",
 }
 MARKERS = {"r-ok": "s", "kernl": "o", "kernl-released": "o", "dni": "^", "dni-b": "v"}
 #: markers for learners that are not the paper's
 FURTHER_MARKERS = ("P", "X", "d", "<", ">", "p", "h")
 DASHES = (0, (4.2, 1.6))
+#: the exact learners stand out, and what does not learn steps back
+WIDTHS = {"rtrl": 2.0, "f-bptt": 2.0, "fixed": 1.0}
+#: dashes of stochastic learners that would else look alike
+OWN_DASHES = {"uoro": (0, (1.9, 1.2)), "r-kf-rtrl": (0, (4.2, 1.3, 1.1, 1.3)), "r-ok": (0, (6.5, 1.8))}
 
 #: For learners that are not the paper's, by facing: a range of hues and their saturation; and a range of lightness.
-HUES = {"past": (0.44, 0.72, 0.75), "future": (0.0, 0.13, 0.8), "–": (0.0, 0.0, 0.0)}
+HUES = {"past": (0.54, 0.68, 0.75), "future": (0.0, 0.13, 0.8), "–": (0.0, 0.0, 0.0)}
 LIGHTNESS = (0.25, 0.65)
 #: The golden ratio: in steps of this part of a range, no step comes near an earlier one.
 GOLDEN = 0.6180339887
@@ -55,8 +60,21 @@ GOLDEN = 0.6180339887
 FACINGS = {"past": "#1f72cc", "future": "#d6401f", "–": "#5c5c5c"}
 FACING_NAMES = {"past": "past facing", "future": "future facing", "–": "neither"}
 
-#: The ways to draw the recurrent weights: they differ in lightness, and their colours mean nothing about learners.
-INITS = {"orthogonal": "#3b0f70", "gaussian": "#9c2e7f", "symmetric": "#e2565d", "diagonal": "#f2a65a"}
+#: The ways to draw the recurrent weights. Their colours mean nothing about learners: green for complex eigenvalues,
+#: purple for real ones.
+INITS = {
+    "orthogonal": "#0b4a24",
+    "gaussian": "#3f9b50",
+    "symmetric": "#5a2a9c",
+    "diagonal": "#a566bd",
+    "diagonal-positive": "#d6409f",
+    "diagonal-normal": "#8a1253",
+}
+INIT_NAMES = {
+    "diagonal": "diagonal U[−1, 1]",
+    "diagonal-positive": "diagonal U[0, 1]",
+    "diagonal-normal": "diagonal N(0, ½)",
+}
 
 TASK_NAMES = {"add": "Add", "mimic": "Mimic"}
 
@@ -145,14 +163,14 @@ def line_style(learner: str, points: int = 1) -> dict[str, Any]:
     about = kind_of(learner).about
     look: dict[str, Any] = {
         "color": colour(learner),
-        "linestyle": DASHES if about.stochastic else "-",
-        "linewidth": 2.0 if learner in ("rtrl", "f-bptt") else 1.4,
+        "linestyle": OWN_DASHES.get(learner, DASHES) if about.stochastic else "-",
+        "linewidth": WIDTHS.get(learner, 1.4),
         "zorder": 4 if about.stochastic else 3,
     }
     if about.numerical:
         every = max(1, points // 6)
         alike = list(MARKERS) if learner in MARKERS else _further()
-        offset = alike.index(learner) * every // len(alike)
+        offset = (2 * alike.index(learner) + 1) * every // (2 * len(alike))  # none at either end
         look |= {"marker": _marker(learner), "markersize": 3.8, "markeredgewidth": 1.0, "markevery": (offset, every)}
         look["markerfacecolor"] = "white" if learner == RELEASED else colour(learner)
     return look
@@ -182,9 +200,9 @@ def sheet(width: float, height: float) -> Figure:
     return Figure(figsize=(width, height))
 
 
-def letter(axes: Axes, text: str, title: str = "") -> None:
-    """Name a panel: its letter, and what it shows."""
-    axes.set_title(f"{text}   {title}" if title else text)
+def letter(axes: Axes, text: str, title: str = "", lines: int = 0) -> None:
+    """Name a panel: its letter, and what it shows; `lines` of small text find room below."""
+    axes.set_title(f"{text}   {title}" if title else text, pad=8 + 11 * lines)
 
 
 def code_key(

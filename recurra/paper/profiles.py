@@ -17,19 +17,22 @@ class Profile:
     #: steps and initializations of the memory traces
     memory_steps: int
     memory_seeds: int
-    #: replicas of a learner's randomness, and steps along the trajectory they share
+    #: networks whose bias and variance are measured: replicas of a learner's randomness, and steps that they share
+    networks: int
     replicas: int
     replica_steps: int
+    #: steps over which mean gradients are taken, after as many steps as gradients are compared over, twice
+    held_steps: int
     #: sizes over which cost is measured
     sizes: tuple[int, ...]
     #: sizes for learners whose cost grows like n⁴
     small_sizes: tuple[int, ...]
 
 
-QUICK = Profile("quick", 5, 20_000, 2_000, 5, 5_000, 5, 64, 100, (16, 32, 64, 128, 256), (8, 16, 32, 64))
+QUICK = Profile("quick", 5, 20_000, 2_000, 5, 5_000, 5, 5, 32, 100, 4_096, (16, 32, 64, 128, 256), (8, 16, 32, 64))
 PAPER = Profile(
-    "paper", 20, 1_000_000, 100_000, 8, 20_000, 10, 1024, 400, (16, 32, 64, 128, 256, 512), (8, 16, 32, 64, 96)
+    "paper", 20, 1_000_000, 100_000, 8, 20_000, 10, 20, 128, 200, 65_536, (16, 32, 64, 128, 256, 512), (8, 16, 32, 64, 96)
 )
-TINY = Profile("tiny", 2, 300, 120, 1, 400, 2, 4, 12, (4, 8, 16), (4, 6, 8))
+TINY = Profile("tiny", 2, 300, 120, 1, 400, 2, 2, 4, 12, 128, (4, 8, 16), (4, 6, 8))
 
 PROFILES = {profile.name: profile for profile in (QUICK, PAPER, TINY)}

@@ -1,6 +1,5 @@
 """Run what the asked-for figures need, keep it, and go on where an earlier call stopped."""
 
-import dataclasses
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -12,34 +11,26 @@ from typing import Any
 import jax
 
 from recurra.engine.hardware import cores
-from recurra.paper.experiments import Arrays, Experiment, experiments
-from recurra.paper.experiments.base import Advance, described
-from recurra.paper.profiles import Profile
-from recurra.paper.setup import CURVES, learner_of, network_of, task_of
+from recurra.paper.experiments.base import Advance, Arrays, Experiment
 from recurra.paper.store import NotKeptError, Store
 from recurra.training.checkpoint import CheckpointError, UselessCheckpointError
 from recurra.training.console import say
-from recurra.training.train import LEARNING_RATE
 
 #: takes the name of the experiment, how much of the whole is done (0 to 1), and how much of the experiment
 Report = Callable[[str, float, float], None]
 
 
 #: Experiments at a time: while one compiles on one core, others run.
-AT_ONCE = 4
+AT_ONCE = 8
 
 
-def reproduce(store: Store, profile: Profile, needed: Sequence[str] | None, report: Report) -> dict[str, Arrays]:
-    """The arrays of every experiment whose name starts with one of `needed`; of all where it is None.
-
-    What is kept is not run again. Each finished experiment is kept at once.
-    """
-    wanted = [e for e in experiments(profile) if needed is None or e.name.startswith(tuple(needed))]
+def reproduce(store: Store, wanted: Sequence[Experiment], report: Report) -> dict[str, Arrays]:
+    """The arrays of every wanted experiment. What is kept is not run again; each finished one is kept at once."""
     kept = {e.name: arrays for e in wanted if (arrays := store.get(e)) is not None}
     waiting = sorted((e for e in wanted if e.name not in kept), key=lambda e: e.cost)  # short ones first
     progress, stop = _Progress(waiting, report), threading.Event()
-    finished: dict[Experiment, tuple[Arrays, float]] = {}
-    unkept: dict[Experiment, str] = {}
+    finished: dict[str, tuple[Arrays, float]] = {}
+    unkept: dict[str, str] = {}
 
     def run(experiment: Experiment) -> None:
         def advance(part: float) -> None:
@@ -51,20 +42,20 @@ def reproduce(store: Store, profile: Profile, needed: Sequence[str] | None, repo
         started = time.perf_counter()
         try:
             arrays = _run(experiment, store.checkpoint(experiment), advance)
-            finished[experiment] = arrays, time.perf_counter() - started
-            store.put(experiment, *finished[experiment])
+            finished[experiment.name] = arrays, time.perf_counter() - started
+            store.put(experiment, *finished[experiment.name])
         except NotKeptError as error:
-            unkept[experiment] = str(error)
+            unkept[experiment.name] = str(error)
             raise
         kept[experiment.name] = arrays
         progress.at(experiment, 1.0)
 
     def last_try() -> None:
         """Two that are written at once may both find no room, where there is room for one."""
-        for experiment in [e for e in unkept if e in finished]:
+        for experiment in [e for e in waiting if e.name in unkept and e.name in finished]:
             with suppress(NotKeptError):
-                store.put(experiment, *finished[experiment])
-                del unkept[experiment]
+                store.put(experiment, *finished[experiment.name])
+                del unkept[experiment.name]
 
     # All of them run in threads, so that only this one, which waits, is asked to stop.
     pool = ThreadPoolExecutor(min(AT_ONCE, cores()))
@@ -91,8 +82,8 @@ def reproduce(store: Store, profile: Profile, needed: Sequence[str] | None, repo
     return {e.name: kept[e.name] for e in wanted}
 
 
-def _in_words(unkept: Mapping[Experiment, str]) -> str:
-    names = lambda reason: ", ".join(experiment.name for experiment, why in unkept.items() if why == reason)
+def _in_words(unkept: Mapping[str, str]) -> str:
+    names = lambda reason: ", ".join(name for name, why in unkept.items() if why == reason)
     each = "; ".join(f"{names(reason)} ({reason})" for reason in dict.fromkeys(unkept.values()))
     told = f"Not kept: {each}. " if each else "It stopped, for there was no room for a while. "
     return f"{told}Runs that were kept are untouched, and the same command goes on from there."
@@ -127,28 +118,21 @@ def _run(experiment: Experiment, checkpoint: Path, advance: Advance) -> Arrays:
     raise NotKeptError(reason)
 
 
-def collect(store: Store, profile: Profile) -> dict[str, Arrays]:
+def collect(store: Store, wanted: Sequence[Experiment]) -> dict[str, Arrays]:
     """What is kept so far."""
-    found = {e.name: store.get(e) for e in experiments(profile)}
+    found = {e.name: store.get(e) for e in wanted}
     return {name: arrays for name, arrays in found.items() if arrays is not None}
 
 
-def settings_of(profile: Profile, made: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
-    """What the page says about how it was made: the scale, and on which machines with which versions."""
+def made_on(made: Mapping[str, Mapping[str, Any]]) -> dict[str, str]:
+    """On which machines, with which versions and in what time the runs were made, in words."""
     groups: dict[str, list[float]] = {}
     for about in made.values():
         words = _words(about["machine"]) + "; " + _words(about["versions"]) if about else "a machine not recorded"
         groups.setdefault(words, []).append(about.get("seconds", 0.0))
     told = [f"{len(each)} runs{_clock(sum(each))}: {words}" for words, each in groups.items()]
     names = ["machine", *(f"machine {i}" for i in range(2, len(told) + 1))]
-    learners = {name: described(learner_of(name, "add", "1")) for name in CURVES}
-    network = described(network_of(task_of("add", "1"), "1"))
-    hyperparameters = {
-        "network": network,
-        "learning rate": LEARNING_RATE,
-        "learners on Add": "; ".join(learners.values()),
-    }
-    return {"profile": dataclasses.asdict(profile), **hyperparameters, **dict(zip(names, told, strict=False))}
+    return dict(zip(names, told, strict=False))
 
 
 def _words(about: Mapping[str, Any]) -> str:

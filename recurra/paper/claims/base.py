@@ -1,30 +1,26 @@
 """How a claim is decided.
 
-A claim is a conjunction of parts. A part says in which region a quantity lies: above zero, within a margin of zero,
-within a factor of a number. The data give an estimate of that quantity with a confidence interval, and then
+A claim is a conjunction of parts. A part is a quantity and what is claimed of it, by the one rule of `rule`. The data
+give an estimate of that quantity with a confidence interval, by which the rule judges. The claim holds if all its parts
+hold, and does not hold if any part does not. Each of m parts is judged at confidence 1 - 0.05 / m (Bonferroni), so that
+no more than one claim in twenty fails, or holds, by chance. Nothing is corrected for the number of claims: of many true
+claims that are open to chance, one in twenty may be misjudged. Counts that are no samples, like bytes and operations,
+are judged by their value.
 
-    holds           the whole interval lies in the region
-    does not hold   the whole interval lies outside it
-    not decided     anything else: the interval straddles the border, or data are missing
-
-The claim holds if all its parts hold, and does not hold if any part does not. Each of m parts is judged at confidence
-1 - 0.05 / m (Bonferroni), so that no more than one claim in twenty fails, or holds, by chance. Counts that are not
-samples, like bytes and operations, are judged by their value.
-
-Regions are part of the criterion and are written down next to the claim; nothing about them depends on the data.
+What matters is part of the criterion and written down with the claim; nothing about it depends on the data.
 """
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, Protocol, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
 from recurra.paper.analysis import Estimate
+from recurra.paper.claims.rule import Relation, Status, in_words
 
 Data = Mapping[str, Mapping[str, np.ndarray]]
-Status = Literal["holds", "does not hold", "not decided"]
 
 #: How often a claim may be misjudged by chance.
 ERROR_RATE = 0.05
@@ -45,37 +41,15 @@ class Undecided(Exception):  # noqa: N818
 
 
 @dataclass(frozen=True)
-class Region:
-    """Where a quantity is claimed to lie: low to high.
-
-    With `reaches`, the claim holds only if the interval also begins at or below that value.
-    """
-
-    low: float = -math.inf
-    high: float = math.inf
-    reaches: float = math.inf
-
-    def judge(self, low: float, high: float) -> Status:
-        """The status of a claim whose quantity lies between low and high."""
-        if self.low <= low <= self.reaches and high <= self.high:
-            return "holds"
-        return "does not hold" if high < self.low or low > self.high else "not decided"
-
-    def __str__(self) -> str:
-        if math.isinf(self.high):
-            return f"above {self.low:.3g}"
-        if math.isinf(self.low):
-            return f"below {self.high:.3g}"
-        return f"{self.low:.3g}" if self.low == self.high else f"{self.low:.3g} to {self.high:.3g}"
-
-
-@dataclass(frozen=True)
 class Part:
-    """One quantity and the region claimed for it; without a region it is reported and decides nothing."""
+    """One quantity and what is claimed of it; without a relation it is reported and decides nothing.
+
+    `sampled` is false for counts, which have no uncertainty.
+    """
 
     name: str
     estimate: Estimate
-    region: Region | None
+    relation: Relation | None
     sampled: bool = True
     note: str = ""
 
@@ -84,48 +58,61 @@ class Part:
         return self.estimate.interval(confidence) if self.sampled else (self.estimate.value, self.estimate.value)
 
     def status(self, confidence: float) -> Status:
+        """What the rule says at this confidence."""
         low, high = self.interval(confidence)
-        return self.region.judge(low, high) if self.region and not math.isnan(low) else "not decided"
+        return self.relation.judge(low, high) if self.relation and not math.isnan(low) else "not decided"
+
+    def finding(self, confidence: float) -> str:
+        """Direction and size in words, where the quantity is a difference."""
+        return in_words(self.relation, *self.interval(confidence)) if self.relation else ""
 
     def weakness(self, confidence: float) -> tuple[int, float]:
         """Sorts first what fails, then what is not decided, then by the distance to the border in standard errors."""
-        assert self.region
+        assert self.relation
         e, rank = self.estimate, {"does not hold": 0, "not decided": 1, "holds": 2}
-        distance = min(e.value - self.region.low, self.region.high - e.value)
         error = e.error if e.error > 0 else 1e-12
-        return rank[self.status(confidence)], distance / error
+        return rank[self.status(confidence)], self.relation.border(e.value) / error
 
     def row(self, confidence: float) -> dict[str, Any]:
         """For the ledger's details."""
         e = self.estimate
         known: dict[str, Any] = {"part": self.name, "number": finite(e.value), "uncertainty": finite(e.error)}
-        if self.region:
+        if self.relation:
             low, high = self.interval(confidence)
-            known |= {"interval": [finite(low), finite(high)], "claimed": str(self.region)}
-            known |= {"status": self.status(confidence)}
+            known |= {"interval": [finite(low), finite(high)], "claimed": str(self.relation)}
+            known |= {"status": self.status(confidence), "finding": self.finding(confidence)}
         return known | ({"note": self.note} if self.note else {})
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """What the data say of a claim: the number is that of its weakest part, in the units that `measured` states."""
+    """What the data say of a claim: the number is that of its weakest part, in the units that `measured` states.
+
+    `finding` tells direction and size of the weakest part, where it is a difference.
+    """
 
     status: Status
     measured: str
     number: float = math.nan
     uncertainty: float = math.nan
+    finding: str = ""
     details: dict[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
 class Claim:
-    """Something the paper states, where it does, and the criterion by which data decide it."""
+    """Something that is stated, where it is, and the criterion by which data decide it.
+
+    `figure` names the figure it stands beside. A claim that is `counted` rests on counts, which do not vary.
+    """
 
     id: str
     text: str
     where: str
     criterion: str
     parts: Callable[[Data], list[Part]]
+    figure: str
+    counted: bool = False
 
     def decide(self, data: Data, profile: Profile) -> Verdict:
         """The verdict of the data, with every part among its details."""
@@ -136,9 +123,9 @@ class Claim:
         return conjunction(parts, profile.name)
 
 
-def conjunction(parts: list[Part], profile: str) -> Verdict:
+def conjunction(parts: Sequence[Part], profile: str) -> Verdict:
     """Holds if all parts do, does not if any does not; see the module's description."""
-    deciding = [part for part in parts if part.region]
+    deciding = [part for part in parts if part.relation]
     confidence = 1 - ERROR_RATE / len(deciding)
     statuses = [part.status(confidence) for part in deciding]
     whole: Status = "not decided"
@@ -153,19 +140,46 @@ def conjunction(parts: list[Part], profile: str) -> Verdict:
     measured = sentence(weakest, confidence, statuses.count("holds"), len(deciding))
     if whole == "not decided":
         measured += f" Not decided by the {profile} profile."
-    return Verdict(whole, measured, weakest.estimate.value, weakest.estimate.error, details)
+    finding = weakest.finding(confidence)
+    return Verdict(whole, measured, weakest.estimate.value, weakest.estimate.error, finding, details)
 
 
 def sentence(part: Part, confidence: float, held: int, total: int) -> str:
     """The weakest part in words."""
     e = part.estimate
     text = f"{part.name}: {e.value:.3g}"
-    text += f" ± {e.error:.2g}" if math.isfinite(e.error) else " (no uncertainty: too few values)"
+    if part.sampled:
+        text += f" ± {e.error:.2g}" if math.isfinite(e.error) else " (no uncertainty: too few values)"
     low, high = part.interval(confidence)
     if part.sampled and math.isfinite(low):
         text += f" ({100 * confidence:.4g}% interval {low:.3g} to {high:.3g})"
-    text += f", claimed {part.region}." + (f" {part.note}" if part.note else "")
+    finding = part.finding(confidence)
+    text += f", claimed {part.relation}" + (f", found {finding}." if finding else ".")
+    text += f" {part.note}" if part.note else ""
     return text if total == 1 else f"{held} of {total} parts hold; the weakest is {text}"
+
+
+def ledger(claims: Sequence[Claim], data: Data, profile: Profile) -> list[dict[str, Any]]:
+    """Every claim with its verdict, ready for JSON."""
+
+    def row(claim: Claim) -> dict[str, Any]:
+        verdict = claim.decide(data, profile)
+        return {
+            "id": claim.id,
+            "text": claim.text,
+            "where": claim.where,
+            "figure": claim.figure,
+            "counted": claim.counted,
+            "criterion": claim.criterion,
+            "status": verdict.status,
+            "finding": verdict.finding,
+            "measured": verdict.measured,
+            "number": finite(verdict.number),
+            "uncertainty": finite(verdict.uncertainty),
+            "details": verdict.details,
+        }
+
+    return [row(claim) for claim in claims]
 
 
 def arrays(data: Data, name: str) -> Mapping[str, np.ndarray]:

@@ -6,7 +6,8 @@ from collections.abc import Callable
 import numpy as np
 
 from recurra.paper.analysis import Estimate, exponent, mean
-from recurra.paper.claims.base import Claim, Data, Part, Region, arrays
+from recurra.paper.claims.base import Claim, Data, Part, arrays
+from recurra.paper.claims.rule import Within
 from recurra.paper.setup import shown
 
 #: The least power of the learning rate with which the distance must vanish: one, less what a fit may be off.
@@ -22,7 +23,7 @@ def vanishes(data: Data) -> list[Part]:
     note = (
         f"At rate {rate[smallest]:.1g} the weight changes differ by {np.mean(distance[:, smallest]):.2g} of their norm."
     )
-    return [Part("power of the rate with which the distance vanishes", mean(powers), Region(LEAST_POWER), note=note)]
+    return [Part("power of the rate with which the distance vanishes", mean(powers), Within(LEAST_POWER), note=note)]
 
 
 def sums(data: Data) -> list[Part]:
@@ -39,7 +40,7 @@ def sums(data: Data) -> list[Part]:
         fits = [bool(p) and right({(s, t) for s, t in p}, min(s for s, _ in p), e) for e, p in found.items()]
         share = Estimate(float(np.mean(fits)) if fits else math.nan, 0.0, math.inf)
         name = f"share of {shown(learner)}'s gradients of the stated form"
-        return Part(name, share, Region(1.0, 1.0), sampled=False)
+        return Part(name, share, Within(1.0, 1.0), sampled=False)
 
     return [part("rtrl", one_loss), part("f-bptt", one_use), part("e-bptt", block)]
 
@@ -50,8 +51,9 @@ SMALL_RATE = Claim(
     "Introduction",
     "The distance of the two changes of the weights, relative to their norm, as a power of the learning rate, fitted "
     f"over the lower half of the rates at each seed. Holds if the interval lies above {LEAST_POWER}: at least in "
-    "proportion to the rate; fails if it lies below.",
+    "proportion to the rate; does not hold if it lies below.",
     vanishes,
+    "past_future",
 )
 
 LATTICE = Claim(
@@ -59,6 +61,9 @@ LATTICE = Claim(
     "RTRL sums one loss over all earlier uses of the weights, F-BPTT one use over the losses that follow within its "
     "horizon, and E-BPTT all pairs within a block.",
     "Sections 2 and 4.1, Figures 1 and 3",
-    "Which pairs of a use and a loss enter each emitted gradient, found by differentiation. Holds if all do as stated.",
+    "Which pairs of a use and a loss enter each emitted gradient, found by differentiation. Holds if all do as stated; "
+    "does not hold if any does not.",
     sums,
+    "triangles",
+    counted=True,
 )

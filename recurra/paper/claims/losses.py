@@ -3,50 +3,37 @@
 A seed's final loss is its mean over the last ten windows, where the paper's smoothed curves end; a seed that diverged
 counts as having learnt nothing, at the loss of the first window of fixed W. Seeds are paired: the same weights and the
 same stream for every learner. Losses are compared in units of the gap, the mean over seeds of fixed W's loss less
-RTRL's, so that a margin means the same for every task; where that gap itself is not above zero, at 95 % confidence,
-nothing has been learnt yet that could tell learners apart, and nothing is decided.
-
-    tie, alike, near   within a tenth of the gap, either way
-    ahead, behind      holds for a difference of the stated sign, of any size; fails for one of the opposite sign
+RTRL's, so that a difference means the same for every task; a tenth of the gap is the smallest that matters. Where the
+gap itself is not above zero, at 95 % confidence, nothing has been learnt yet that could tell learners apart, and
+nothing is decided.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 
 import numpy as np
 
-from recurra.paper.analysis import Estimate, mean, paired_difference, relative, shared
-from recurra.paper.claims.base import Data, Part, Region, Undecided, arrays
+from recurra.paper.analysis import Estimate, mean, relative, scored, shared
+from recurra.paper.claims.base import Data, Part, Undecided, arrays
+from recurra.paper.claims.rule import GAPS, Alike, More, NoMore, Relation
 from recurra.paper.setup import LEARNERS, shown
 
 Parts = Callable[[Data], list[Part]]
 
-#: What counts as a tie, in gaps.
-MARGIN = 0.1
-TIE = Region(-MARGIN, MARGIN)
-POSITIVE = Region(0.0)
-NO_LESS = Region(-MARGIN)
+BEHIND, NO_BETTER, TIE = More(GAPS), NoMore(GAPS), Alike(GAPS)
 
 LEADERS = ("rtrl", "f-bptt", "kf-rtrl")
 NOISY = ("uoro", "r-kf-rtrl")
 LOCAL = ("rflo", "kernl")
 REST = (*NOISY, *LOCAL, "dni", "dni-b")
 
-GAPS = "Differences of final losses, paired by seed, in units of fixed W's loss less RTRL's."
-AHEAD = f"{GAPS} Holds if the interval lies above zero; fails if it lies below."
-TIED = f"{GAPS} Holds if the interval lies within a tenth either way; fails if it lies outside."
+UNITS = f"Differences of final losses, paired by seed, in gaps: fixed W's loss less RTRL's. {GAPS} gaps matter."
+AHEAD = f"{UNITS} Holds if every interval lies above zero; does not hold if any lies below, or shows no difference."
+TIED = f"{UNITS} Holds if every interval lies within {GAPS} of zero; does not hold if any lies beyond."
 
 
 def final_loss(data: Data, condition: str, learner: str) -> np.ndarray:
     """Each seed's loss at the end."""
     return scored(arrays(data, f"loss/{condition}/{learner}"), arrays(data, f"loss/{condition}/fixed"))
-
-
-def scored(run: Mapping[str, np.ndarray], baseline: Mapping[str, np.ndarray]) -> np.ndarray:
-    """The mean of the last ten windows; where the run diverged, the baseline's first window."""
-    with np.errstate(over="ignore", invalid="ignore"):
-        last = np.asarray(run["loss"], float)[:, -10:].mean(axis=1)
-    ended = np.isfinite(last) & (np.asarray(run["diverged"]) < 0)
-    return np.where(ended, last, np.asarray(baseline["loss"], float)[:, 0])
 
 
 def gap(data: Data, condition: str) -> np.ndarray:
@@ -72,10 +59,10 @@ def against_rtrl(data: Data, condition: str, x: str) -> tuple[np.ndarray, np.nda
     return final_loss(data, condition, x) - final_loss(data, condition, "rtrl"), gap(data, condition)
 
 
-def compare(data: Data, condition: str, x: str, y: str, region: Region | None) -> Part:
-    """x behind y, claimed to lie in a region."""
+def compare(data: Data, condition: str, x: str, y: str, relation: Relation | None) -> Part:
+    """How far x is behind y, and what is claimed of it."""
     name = f"{shown(x)} behind {shown(y)} on {title(data, condition)}, in gaps"
-    return Part(name, behind(data, condition, x, y), region, note=diverged(data, condition, x, y))
+    return Part(name, behind(data, condition, x, y), relation, note=diverged(data, condition, x, y))
 
 
 def diverged(data: Data, condition: str, *learners: str) -> str:
@@ -92,7 +79,7 @@ def title(data: Data, condition: str) -> str:
 
 
 def tie(condition: str) -> Parts:
-    """F-BPTT and KF-RTRL within the margin of RTRL; E-BPTT is reported."""
+    """F-BPTT and KF-RTRL alike RTRL; E-BPTT is reported."""
     return lambda data: [
         *(compare(data, condition, x, "rtrl", TIE) for x in ("f-bptt", "kf-rtrl")),
         *reported(data, condition, "e-bptt"),
@@ -105,48 +92,31 @@ def reported(data: Data, condition: str, *learners: str) -> list[Part]:
 
 
 def lead(condition: str, near: tuple[str, ...] = ()) -> Parts:
-    """Every other learner of the paper behind the mean of the three leaders; those in `near` may tie with them."""
-
-    def parts(data: Data) -> list[Part]:
-        leaders = np.mean([final_loss(data, condition, x) for x in LEADERS], axis=0)
-        scale = gap(data, condition)
-        return [
-            Part(
-                f"{shown(x)} behind the mean of RTRL, F-BPTT and KF-RTRL on {title(data, condition)}, in gaps",
-                relative(final_loss(data, condition, x) - leaders, scale),
-                NO_LESS if x in near else POSITIVE,
-                note=diverged(data, condition, x, *LEADERS),
-            )
-            for x in REST
-        ] + reported(data, condition, "e-bptt", "r-ok")
-
-    return parts
+    """Every other learner of the paper behind each of the three leaders; those in `near` are no better than they."""
+    return lambda data: [
+        *(compare(data, condition, x, y, NO_BETTER if x in near else BEHIND) for x in REST for y in LEADERS),
+        *reported(data, condition, "e-bptt", "r-ok"),
+    ]
 
 
 def between(condition: str) -> Parts:
     """DNI ahead of the local rules, behind the others."""
     return lambda data: [
-        *(compare(data, condition, x, "dni", POSITIVE) for x in LOCAL),
-        *(compare(data, condition, "dni", x, POSITIVE) for x in (*NOISY, *LEADERS)),
+        *(compare(data, condition, x, "dni", BEHIND) for x in LOCAL),
+        *(compare(data, condition, "dni", x, BEHIND) for x in (*NOISY, *LEADERS)),
     ]
 
 
 def beats_fixed(condition: str) -> Parts:
-    """Fixed W's loss less each learner's, in the units of the loss."""
-
-    def part(data: Data, x: str, region: Region | None) -> Part:
-        better = paired_difference(final_loss(data, condition, "fixed"), final_loss(data, condition, x))
-        name = f"{shown(x)} below fixed W on {title(data, condition)}"
-        return Part(name, better, region, note=diverged(data, condition, x))
-
+    """How far fixed W is behind each learner."""
     return lambda data: (
-        [part(data, x, Region(0.0)) for x in LEARNERS if x != "fixed"]
-        + [part(data, x, None) for x in ("kernl-released",) if f"loss/{condition}/{x}" in data]
+        [compare(data, condition, "fixed", x, BEHIND) for x in LEARNERS if x != "fixed"]
+        + [compare(data, condition, "fixed", x, None) for x in ("kernl-released",) if f"loss/{condition}/{x}" in data]
     )
 
 
 def relative_to_add(learners: tuple[str, ...], sign: int) -> Parts:
-    """sign × (normalised gap on Mimic - on Add), claimed positive, for both alphas."""
+    """sign × (how far behind RTRL on Mimic - on Add), in gaps, claimed positive, for both alphas."""
 
     def part(data: Data, x: str, alpha: str) -> Part:
         # A seed starts from the same recurrent weights on both tasks.
@@ -156,13 +126,13 @@ def relative_to_add(learners: tuple[str, ...], sign: int) -> Parts:
         d = Estimate(sign * (mimic - add), mean(each_mimic - each_add).error, len(each_add) - 1.0)
         word = "worse" if sign > 0 else "better"
         note = f"(Add {add:.2g}, Mimic {mimic:.2g})"
-        return Part(f"{shown(x)} relatively {word} on Mimic, alpha = {alpha}, in gaps", d, POSITIVE, note=note)
+        return Part(f"{shown(x)} relatively {word} on Mimic, alpha = {alpha}, in gaps", d, BEHIND, note=note)
 
     return lambda data: [part(data, x, alpha) for alpha in ("1", "0.5") for x in learners]
 
 
-def both_alphas(task: str, *comparisons: tuple[str, str, Region]) -> Parts:
+def both_alphas(task: str, *comparisons: tuple[str, str, Relation]) -> Parts:
     """The same comparisons at alpha 1 and 0.5."""
     return lambda data: [
-        compare(data, f"{task}/{alpha}", x, y, region) for alpha in ("1", "0.5") for x, y, region in comparisons
+        compare(data, f"{task}/{alpha}", x, y, relation) for alpha in ("1", "0.5") for x, y, relation in comparisons
     ]

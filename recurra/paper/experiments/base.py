@@ -2,7 +2,7 @@
 
 import abc
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, fields, is_dataclass
+from dataclasses import dataclass, fields, is_dataclass
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -43,7 +43,14 @@ class Experiment(abc.ABC):
     def settings(self) -> dict[str, Any]:
         """All that determines the outcome."""
         about = {"experiment": type(self).__name__, "version": self.version, "name": self.name}
-        return {**about, **asdict(self), "parts": [described(part) for part in self.parts]}
+        own = {field.name: _plain(getattr(self, field.name)) for field in fields(self)}
+        return {**about, **own, "parts": [described(part) for part in self.parts]}
+
+
+def _plain(value: Any) -> Any:
+    """Numbers, words and rows of them as they are; anything else described."""
+    simple = lambda entry: entry is None or isinstance(entry, str | int | float)
+    return value if simple(value) or (isinstance(value, tuple) and all(map(simple, value))) else described(value)
 
 
 def described(part: Any) -> str:

@@ -1,6 +1,6 @@
 """Gradients of all learners along one run that RTRL drives: how they align, step by step and summed over windows."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
@@ -8,21 +8,23 @@ from typing import Any, ClassVar
 import jax
 import numpy as np
 
+from recurra.learners import Learner
+from recurra.network import Network
 from recurra.paper.analysis import cosines
 from recurra.paper.experiments.base import Advance, Arrays, Experiment
 from recurra.paper.experiments.running import prepare
-from recurra.paper.setup import learner_of, network_of, task_of
 from recurra.step import APPLIED
+from recurra.tasks import Task
 from recurra.training import record
 from recurra.training.checkpoint import EVERY, Checkpoint
 from recurra.training.recording import StepRecorder
 from recurra.training.train import LEARNING_RATE
 
-#: the learner that trains comes first
+#: the learners of the paper's comparison; the one that trains comes first
 LEARNERS = (
     "rtrl", "f-bptt", "e-bptt", "uoro", "kf-rtrl", "r-kf-rtrl", "r-ok", "kernl", "rflo", "dni", "dni-b",
 )  # fmt: skip
-#: learners whose alignment is compared with the norm of their gradient
+#: learners whose alignment with the first is compared with the norm of their gradient
 NOISY = ("uoro", "r-kf-rtrl")
 BINS = 100
 #: each window is this many times as long as the one before
@@ -31,54 +33,59 @@ GROWTH = 4
 
 @dataclass(frozen=True)
 class Gradients(Experiment):
-    """Gradients leave the compiled loop in full and are reduced here, a piece at a time."""
+    """The first learner trains; the others say where they would have gone.
 
-    version: ClassVar[int] = 3
+    The first `skipped` steps are run and not compared. Gradients leave the compiled loop in full and are reduced here,
+    a piece at a time.
+    """
 
-    task: str
+    version: ClassVar[int] = 4
+
+    known_as: str
+    network: Network
+    task: Task
+    learners: Mapping[str, Learner]
     seeds: int
     steps: int
+    rate: float = LEARNING_RATE
+    skipped: int = 0
 
     @property
     def name(self) -> str:
-        return f"gradients/{self.task}"
-
-    @property
-    def parts(self) -> tuple[Any, ...]:
-        task = task_of(self.task, "1")
-        learners = {name: learner_of(name, self.task, "1") for name in LEARNERS}
-        return network_of(task, "1"), task, learners, LEARNING_RATE, GROWTH
+        return self.known_as
 
     @property
     def cost(self) -> float:
-        return 30 + 4e-4 * self.seeds * self.steps
+        return 30 + 4e-4 * self.seeds * (self.steps + self.skipped / 4)
 
     def run(self, checkpoint: Path, advance: Advance) -> Arrays:
-        network, task, learners, rate, _ = self.parts
-        learners = {APPLIED if name == LEARNERS[0] else name: learner for name, learner in learners.items()}
+        first, *others = self.learners
+        learners = {APPLIED: self.learners[first], **{name: self.learners[name] for name in others}}
         recorder = StepRecorder.of({"gradients": record.gradients}, learners)
         assert recorder is not None
-        alignments = Alignments(self.seeds, self.steps - recorder.delay)
-        kept = Checkpoint(checkpoint, EVERY, self.steps, lambda: str(self.settings()))
-        with kept.held(), prepare(network, learners, task, rate, self.seeds, recorder) as run:
+        steps, before = self.skipped + self.steps, self.skipped + recorder.delay
+        alignments = Alignments(tuple(self.learners), self.seeds, steps - before)
+        kept = Checkpoint(checkpoint, EVERY, steps, lambda: str(self.settings()))
+        with kept.held(), prepare(self.network, learners, self.task, self.rate, self.seeds, recorder) as run:
             kept.load(run, alignments)
-            for piece in run.advance(self.steps):
-                early = max(recorder.delay - piece.start, 0)  # outcomes that lie before the first step
-                alignments.add(_stacked(piece.records["gradients"])[:, early:])
+            for piece in run.advance(steps):
+                early = max(before - piece.start, 0)  # outcomes before the first step to be compared
+                if early < piece.stop - piece.start:
+                    alignments.add(_stacked(learners, piece.records["gradients"], early))
                 kept.keep(run, alignments)
                 try:
-                    advance(run.done / self.steps)
+                    advance(run.done / steps)
                 except BaseException:  # `advance` may end the run by raising
                     kept.keep(run, alignments, now=True)
                     raise
         return alignments.arrays()
 
 
-def _stacked(gradients: dict[str, Any]) -> np.ndarray:
-    """(seed, step, learner, weight); zero where a learner emitted nothing."""
+def _stacked(learners: Iterable[str], gradients: Mapping[str, Any], early: int) -> np.ndarray:
+    """(seed, step, learner, weight) without the first `early` steps; zero where a learner emitted nothing."""
     flat = []
-    for name in (APPLIED, *LEARNERS[1:]):
-        leaves = jax.tree.leaves(gradients[name])
+    for name in learners:
+        leaves = [leaf[:, early:] for leaf in jax.tree.leaves(gradients[name])]
         flat.append(np.concatenate([leaf.reshape(*leaf.shape[:2], -1) for leaf in leaves], axis=-1))
     return np.stack(flat, axis=2)
 
@@ -86,11 +93,13 @@ def _stacked(gradients: dict[str, Any]) -> np.ndarray:
 class Alignments:
     """What is kept of the gradients of all steps, however they arrive in pieces."""
 
-    def __init__(self, seeds: int, steps: int):
-        count = len(LEARNERS)
+    def __init__(self, learners: tuple[str, ...], seeds: int, steps: int):
+        self.learners, self.noisy = learners, tuple(name for name in NOISY if name in learners)
+        count = len(learners)
         self.edges = np.linspace(-1, 1, BINS + 1)
         self.histogram = np.zeros((count, count, BINS), np.int64)
-        self.cosine, self.log_norm = [], []
+        empty = np.zeros((len(self.noisy), seeds, 0), np.float32)
+        self.cosine, self.log_norm = [empty], [empty]
         levels = 1 + max(0, int(np.log(max(steps / 5, 1)) / np.log(GROWTH)))
         self.windows = [GROWTH**i for i in range(levels)]
         self.means = [Mean(seeds, count) for _ in self.windows]
@@ -101,10 +110,10 @@ class Alignments:
         cos = self._level(0, gradients)
         index = np.clip(((np.nan_to_num(cos) + 1) / 2 * BINS).astype(int), 0, BINS - 1)
         finite = np.isfinite(cos)
-        for i in range(len(LEARNERS)):
-            for j in range(len(LEARNERS)):
+        for i in range(len(self.learners)):
+            for j in range(len(self.learners)):
                 self.histogram[i, j] += np.bincount(index[..., i, j][finite[..., i, j]], minlength=BINS)
-        which = [LEARNERS.index(name) for name in NOISY]
+        which = [self.learners.index(name) for name in self.noisy]
         with np.errstate(divide="ignore"):
             norms = np.log10(np.linalg.norm(gradients[:, :, which], axis=-1))
         self.cosine.append(np.moveaxis(cos[:, :, which, 0], 2, 0).astype(np.float32))
@@ -139,16 +148,17 @@ class Alignments:
 
     def arrays(self) -> Arrays:
         """All of it, as figures and claims expect it."""
-        joined = lambda parts: np.concatenate(parts, axis=2).reshape(len(NOISY), -1)
+        joined = lambda parts: np.concatenate(parts, axis=2)
         return {
-            "learners": np.array(LEARNERS),
+            "learners": np.array(self.learners),
+            "noisy": np.array(self.noisy),
             "edges": self.edges,
             "histogram": self.histogram,
             "mean": self.means[0].value(),
             "pair_cosine": joined(self.cosine),
             "pair_log_norm": joined(self.log_norm),
             "windows": np.array(self.windows),
-            "window_cosine": np.stack([mean.value()[..., 0] for mean in self.means], axis=-1),
+            "window_cosine": np.stack([mean.value() for mean in self.means], axis=-1),
         }
 
 

@@ -4,15 +4,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float, PRNGKeyArray
 
 from recurra import cells
-from recurra.learners import Learner
-from recurra.network import Network
 from recurra.paper.experiments.base import Advance, Arrays, Experiment
+from recurra.paper.experiments.training import curve, seconds
 from recurra.paper.setup import learner_of, network_of, task_of
-from recurra.tasks import Task
-from recurra.training.train import LEARNING_RATE, train
+from recurra.training.train import LEARNING_RATE
 
 #: the four families of recurrent weights of the analysis of RFLO
 FAMILIES = {
@@ -21,10 +21,20 @@ FAMILIES = {
     "symmetric": cells.symmetric,
     "diagonal": cells.diagonal,
 }
-#: microseconds a step a seed, roughly, for the estimate of time left
-_MICROSECONDS = {"rtrl": 11.0, "r-ok": 10.0, "kf-rtrl": 1.3, "r-kf-rtrl": 1.8}
-#: compiling a learner takes a few seconds
-COMPILE_SECONDS = 4.0
+
+
+def diagonal_positive(key: PRNGKeyArray, n: int, dtype: jnp.dtype) -> Float[Array, "n n"]:
+    """Units that hear only themselves, with weights uniform on [0, 1]."""
+    return jnp.diag(jax.random.uniform(key, (n,), dtype))
+
+
+def diagonal_normal(key: PRNGKeyArray, n: int, dtype: jnp.dtype) -> Float[Array, "n n"]:
+    """Units that hear only themselves, with weights ~ N(0, 1/2)."""
+    return jnp.diag(jax.random.normal(key, (n,), dtype) / 2)
+
+
+#: and other readings of "diagonal", whose memory is shown beside it
+ALL_FAMILIES = {**FAMILIES, "diagonal-positive": diagonal_positive, "diagonal-normal": diagonal_normal}
 
 
 @dataclass(frozen=True)
@@ -80,34 +90,3 @@ class FamilyCurve(Experiment):
     def run(self, checkpoint: Path, advance: Advance) -> Arrays:
         network, learner, task, rate = self.parts
         return curve(network, learner, task, rate, self.seeds, self.steps, checkpoint, advance)
-
-
-def curve(
-    network: Network,
-    learner: Learner,
-    task: Task,
-    rate: float,
-    seeds: int,
-    steps: int,
-    checkpoint: Path,
-    advance: Advance,
-) -> Arrays:
-    """Train, with a hundred windows of loss; interrupted, the checkpoint keeps the part done."""
-    result = train(
-        network,
-        learner,
-        task,
-        optimizer=rate,
-        steps=steps,
-        seeds=seeds,
-        window=max(steps // 100, 1),
-        checkpoint=checkpoint,
-        progress=lambda done: advance(done / steps),
-    )
-    diverged = np.array([result.diverged.get(seed, -1) for seed in result.seeds])
-    return {"step": result.step, "loss": result.loss, "diverged": diverged}
-
-
-def seconds(learner: str, seeds: int, steps: int) -> float:
-    """A rough cost on one core."""
-    return COMPILE_SECONDS + _MICROSECONDS.get(learner, 1.0) * 1e-6 * seeds * steps

@@ -10,7 +10,7 @@ import numpy as np
 from recurra.learners import Fixed
 from recurra.paper.analysis import memory_trace
 from recurra.paper.experiments.base import Advance, Arrays, Experiment
-from recurra.paper.experiments.losses import FAMILIES
+from recurra.paper.experiments.losses import ALL_FAMILIES
 from recurra.paper.setup import network_of, task_of
 from recurra.training.train import train
 
@@ -32,7 +32,7 @@ class Memory(Experiment):
     @property
     def parts(self) -> tuple[Any, ...]:
         task = task_of("add", "1")
-        return network_of(task, "1", FAMILIES[self.family]), task, LAGS
+        return network_of(task, "1", ALL_FAMILIES[self.family]), task, LAGS
 
     @property
     def cost(self) -> float:

@@ -11,51 +11,53 @@ from matplotlib.lines import Line2D
 
 from recurra.paper import plots
 from recurra.paper.figures.drawn import Columns, Data, Drawn, counted, seed_mean
+from recurra.paper.setup import ALPHAS
 
 NAME = "alignment_analysis"
-TITLE = "How the gradients align"
+TITLE = "Figure 6. How the gradients align"
 
 TASKS = ("add", "mimic")
 EXACT = ("rtrl", "f-bptt")
-#: in a cell of side 1: where a cosine of -1 and of 1 stands, and how high the tallest bar is
-LEFT, RIGHT, HEIGHT = 0.08, 0.92, 0.8
+#: in a cell of side 1: where a cosine of -1 and of 1 stands, the floor, how high the tallest bar is, and the number
+LEFT, RIGHT, FLOOR, HEIGHT, NUMBER = 0.06, 0.94, 0.04, 0.62, 0.69
 MIXED = "#9a8fa6"
 
 
 def needs(profile: object) -> list[str]:
     """The experiments it shows, by the start of their names."""
-    return [f"gradients/{task}" for task in TASKS]
+    return [f"gradients/{task}/" for task in TASKS]
 
 
 def draw(data: Data) -> Drawn | None:
-    """For each task a triangle of histograms, and the mean alignments with the two exact learners."""
-    tasks = [task for task in TASKS if f"gradients/{task}" in data]
+    """For each task at α = 1 a triangle of histograms, and the mean alignments with the two exact learners."""
+    tasks = [task for task in TASKS if f"gradients/{task}/1" in data]
     if not tasks:
         return None
     with plots.style():
         figure = plots.sheet(10.4, 5.9 * len(tasks) + 0.5)
         panels = figure.subplots(len(tasks), 2, squeeze=False, width_ratios=[1.9, 1])
-        foot = 0.9 / figure.get_figheight()
-        figure.subplots_adjust(
-            left=0.08, right=0.985, bottom=foot, top=1 - 0.4 / figure.get_figheight(), wspace=0.28, hspace=0.2
-        )
+        height = figure.get_figheight()
+        place = plots.options(bottom=0.9 / height, top=1 - 0.4 / height, wspace=0.28, hspace=0.2)
+        figure.subplots_adjust(left=0.08, right=0.985, **place)
         for row, task in enumerate(tasks):
-            arrays = data[f"gradients/{task}"]
+            arrays = data[f"gradients/{task}/1"]
             plots.letter(panels[row, 0], "ac"[row], f"{plots.TASK_NAMES[task]}: cosines of every pair")
             plots.letter(panels[row, 1], "bd"[row], f"{plots.TASK_NAMES[task]}: with the exact gradients")
             _triangle(panels[row, 0], arrays)
             _pairs(panels[row, 1], arrays)
         _keys(figure)
-    seeds = counted(len(data[f"gradients/{task}"]["mean"]) for task in tasks)
+    seeds = counted(len(data[f"gradients/{task}/1"]["mean"]) for task in tasks)
     caption = (
-        "Weights follow RTRL; at each step the other learners say where they would have gone. (a, c) For every "
-        "pair, how often each cosine between their gradients occurred, from −1 to 1, counts of all steps and "
+        "At α = 1, weights follow RTRL; at each step the other learners say where they would have gone. (a, c) For "
+        "every pair, how often each cosine between their gradients occurred, from −1 to 1, counts of all steps and "
         f"{seeds} seeds; every histogram has the same height. Dashed: zero; dark line and number: the mean. Colours "
         "tell whether the two face the same way. (b, d) Mean cosine with the exact past-facing gradient, RTRL's, "
         "and with the future-facing one, F-BPTT's; bars are one standard error over seeds to either side, where "
         "wide enough to be seen. E-BPTT counts only at the steps at which it emits."
     )
-    return Drawn(figure, caption, _alt(data, tasks), _table(data, tasks), more={"histograms": _histograms(data, tasks)})
+    if any(f"gradients/{task}/0.5" in data for task in TASKS):
+        caption += " Mean cosines at α = 0.5 are among the numbers."
+    return Drawn(figure, caption, _alt(data, tasks), _table(data), more={"histograms": _histograms(data, tasks)})
 
 
 def _triangle(axes: Axes, arrays: Mapping[str, np.ndarray]) -> None:
@@ -69,23 +71,20 @@ def _triangle(axes: Axes, arrays: Mapping[str, np.ndarray]) -> None:
         for j in range(i):
             counts = np.asarray(arrays["histogram"][i, j], float)
             bars = np.add.reduceat(counts, np.arange(0, len(counts), merged))[: len(edges) - 1]
-            x, y = j, count - 1 - i
-            outline = y + 0.04 + HEIGHT * np.repeat(bars / max(bars.max(), 1), 2)
+            x, floor = j, count - 1 - i + FLOOR
+            upright = lambda cosine, x=x, floor=floor: [(x + across(cosine), floor), (x + across(cosine), floor + 0.66)]
+            outline = floor + HEIGHT * np.repeat(bars / max(bars.max(), 1), 2)
             filled = np.flatnonzero(bars)
             run = slice(2 * filled[0], 2 * filled[-1] + 2) if len(filled) else slice(0)
             steps = np.column_stack([x + across(np.repeat(edges, 2)[1:-1]), outline])[run]
-            shapes.append([(steps[0, 0], y + 0.04), *steps, (steps[-1, 0], y + 0.04)] if len(steps) else [(x, y)])
+            shapes.append([(steps[0, 0], floor), *steps, (steps[-1, 0], floor)] if len(steps) else [(x, floor)])
             colours.append(_shade(learners[i], learners[j]))
-            zeros.append([(x + across(0), y + 0.04), (x + across(0), y + 0.9)])
+            zeros.append(upright(0))
             if np.isfinite(mean[i, j]):
-                at = x + across(mean[i, j])
-                means.append([(at, y + 0.04), (at, y + 0.9)])
-                side = (
-                    plots.options(ha="left", x=x + 0.09) if mean[i, j] > 0.1 else plots.options(ha="right", x=x + 0.99)
-                )
-                axes.text(
-                    y=y + 0.93, s=f"{round(mean[i, j], 2) + 0.0:.2f}".replace("-", "−"), va="top", fontsize=5.8, **side
-                )
+                means.append(upright(mean[i, j]))
+                text = f"{round(mean[i, j], 2) + 0.0:.2f}".replace("-", "−")
+                at = (x + np.clip(across(mean[i, j]), 0.25, 0.75), floor + NUMBER)
+                axes.text(*at, text, ha="center", va="bottom", fontsize=6.6)
     axes.add_collection(PolyCollection(shapes, facecolors=colours, edgecolors="none"))
     axes.add_collection(LineCollection(zeros, colors="#8b9097", linewidths=0.6, linestyles=[(0, (2, 2))]))
     axes.add_collection(LineCollection(means, colors=plots.INK, linewidths=1.0))
@@ -99,7 +98,7 @@ def _triangle(axes: Axes, arrays: Mapping[str, np.ndarray]) -> None:
         if i < count - 1:
             axes.text(i + 0.12, count - 0.9 - i, plots.name(learner), ha="left", va="bottom", **look)
     for cosine in (-1, 0, 1):
-        look = plots.options(fontsize=5.8, color=plots.MUTED, ha="center", va="top")
+        look = plots.options(fontsize=6.6, color=plots.MUTED, ha="center", va="top")
         axes.text(across(cosine), -0.08, f"{cosine}".replace("-", "−"), **look)
     axes.axis("off")
 
@@ -160,7 +159,7 @@ def _keys(figure: Figure) -> None:
 def _alt(data: Data, tasks: list[str]) -> str:
     told = []
     for task in tasks:
-        arrays = data[f"gradients/{task}"]
+        arrays = data[f"gradients/{task}/1"]
         values = [
             f"{plots.name(str(x))} {' and '.join(f'{alignment(arrays, str(x), y)[0]:.2f}' for y in EXACT)}"
             for x in arrays["learners"]
@@ -175,25 +174,28 @@ def _alt(data: Data, tasks: list[str]) -> str:
 def _histograms(data: Data, tasks: list[str]) -> Columns:
     table = Columns()
     for task in tasks:
-        arrays = data[f"gradients/{task}"]
-        learners, edges = [str(x) for x in arrays["learners"]], np.asarray(arrays["edges"], float)
-        for i in range(1, len(learners)):
-            for j in range(i):
-                counts = np.asarray(arrays["histogram"][i, j])
-                bins = dict(cosine_from=edges[:-1].round(6), cosine_to=edges[1:].round(6), steps=counts)
-                seen = {name: column[counts > 0] for name, column in bins.items()}
-                if counts.any():
-                    table.extend(task=task, learner=learners[i], other=learners[j], **seen)
+        arrays = data[f"gradients/{task}/1"]
+        edges = np.asarray(arrays["edges"], float)
+        for i, j, pair in _every_pair(arrays):
+            counts = np.asarray(arrays["histogram"][i, j])
+            bins = dict(cosine_from=edges[:-1].round(6), cosine_to=edges[1:].round(6), steps=counts)
+            seen = {name: column[counts > 0] for name, column in bins.items()}
+            if counts.any():
+                table.extend(task=task, alpha="1", **pair, **seen)
     return table
 
 
-def _table(data: Data, tasks: list[str]) -> Columns:
+def _table(data: Data) -> Columns:
+    """Every mean cosine, at every α there is."""
     table = Columns()
-    for task in tasks:
-        arrays = data[f"gradients/{task}"]
-        learners = [str(x) for x in arrays["learners"]]
-        for i in range(1, len(learners)):
-            for j in range(i):
-                mean, error = alignment(arrays, learners[i], learners[j])
-                table.add(task=task, learner=learners[i], other=learners[j], mean_cosine=mean, standard_error=error)
+    for task, alpha in ((task, alpha) for task in TASKS for alpha in ALPHAS if f"gradients/{task}/{alpha}" in data):
+        arrays = data[f"gradients/{task}/{alpha}"]
+        for _, _, pair in _every_pair(arrays):
+            mean, error = alignment(arrays, **dict(zip("xy", pair.values(), strict=True)))
+            table.add(task=task, alpha=alpha, **pair, mean_cosine=mean, standard_error=error)
     return table
+
+
+def _every_pair(arrays: Mapping[str, np.ndarray]) -> list[tuple[int, int, dict[str, str]]]:
+    learners = [str(x) for x in arrays["learners"]]
+    return [(i, j, dict(learner=learners[i], other=learners[j])) for i in range(1, len(learners)) for j in range(i)]

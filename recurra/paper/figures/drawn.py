@@ -16,8 +16,9 @@ Table = Mapping[str, Sequence | np.ndarray]
 class Drawn:
     """A finished figure: `caption` goes below it, `alt` stands in for it, `table` holds the numbers it shows.
 
-    `rows`, where there are any, are shown as a table on the page: each maps a heading to a cell. `more` are further
-    tables of numbers, by what they hold.
+    `rows`, where there are any, are shown as a table on the page: each maps a heading to a cell. `judged` gives, for
+    each of them, the claims whose verdicts stand at its end: a word for what is judged, and the claim's id. `more` are
+    further tables of numbers, by what they hold.
     """
 
     figure: Figure
@@ -25,6 +26,7 @@ class Drawn:
     alt: str
     table: Table
     rows: Sequence[Mapping[str, str]] = ()
+    judged: Sequence[Mapping[str, str]] = ()
     more: Mapping[str, Table] = field(default_factory=dict)
 
     @property

@@ -69,7 +69,8 @@ def draw_benchmarks(axes: Axes, curves: list[Curve]) -> None:
 
         start, side = max(product(np.linspace(0.02, 0.66, 23), (1.0, -1.0)), key=room)
         look = plots.options(fontsize=6.8, color=plots.MUTED, va="bottom" if side > 0 else "top", zorder=5)
-        label = axes.text(start, value, f"{text}, {value:.2f}", transform=axes.get_yaxis_transform(), **look)
+        place = plots.options(xycoords=axes.get_yaxis_transform(), xytext=(0, 1.5 * side), textcoords="offset points")
+        label = axes.annotate(f"{text}, {value:.2f}", (start, value), **place, **look)
         label.set_path_effects([withStroke(linewidth=2, foreground="white", alpha=0.8)])
 
 
@@ -131,7 +132,7 @@ def draw_losses(data: Data, task: str) -> Drawn | None:
     with plots.style():
         figure = plots.sheet(10.4, 4.7)
         panels = figure.subplots(1, len(curves), squeeze=False)[0]
-        figure.subplots_adjust(left=0.062, right=0.885, bottom=0.2, top=0.92, wspace=0.5)
+        figure.subplots_adjust(left=0.06, right=0.877, bottom=0.2, top=0.92, wspace=0.53)
         for axes, tag, (alpha, found) in zip(panels, "ab", curves.items(), strict=False):
             shown = {learner: line for learner, line in found.items() if line.seeds}
             plots.letter(axes, tag, f"{plots.TASK_NAMES[task]}, α = {alpha}")

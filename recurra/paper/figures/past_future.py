@@ -10,15 +10,15 @@ from recurra.paper import plots
 from recurra.paper.figures.drawn import Columns, Data, Drawn
 
 NAME = "past_future"
-TITLE = "Two ways to assign credit over time"
+TITLE = "Figure 1. Two ways to assign credit over time"
 
 STEPS = (-2, -1, 0, 1, 2)
 WEIGHT, STATE, LOSS = 0.0, 1.15, 2.3
 
 
 def needs(profile: object) -> list[str]:
-    """A drawing: it needs no experiment."""
-    return []
+    """A drawing: it shows no experiment. A claim beside it rests on one."""
+    return ["small-rate"]
 
 
 def draw(data: Data) -> Drawn | None:

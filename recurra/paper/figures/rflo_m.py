@@ -10,7 +10,7 @@ from recurra.paper import plots
 from recurra.paper.figures.drawn import Columns, Data, Drawn
 
 NAME = "rflo_M"
-TITLE = "The influence tensor, and what RFLO keeps of it"
+TITLE = "Figure 2. The influence tensor, and what RFLO keeps of it"
 
 SIZE = 5
 #: how bright the top, the left and the right side of a block are
@@ -89,7 +89,8 @@ def _frame(axes: Axes) -> None:
     for a, b in combinations(corners, 2):
         if sum(x != y for x, y in zip(a, b, strict=True)) == 1 and (n, 0, n) not in (a, b):
             x, y = np.array([_project(*a), _project(*b)]).T
-            axes.plot(x, y, color="#8b9097", linewidth=0.8, linestyle=(0, (2, 2)) if (0, n, 0) in (a, b) else "-")
+            hidden = plots.options(linestyle=(0, (2, 2)), zorder=0.5) if (0, n, 0) in (a, b) else {}
+            axes.plot(x, y, color="#8b9097", linewidth=0.8, **hidden)
 
 
 def _name_axes(axes: Axes) -> None:

@@ -4,7 +4,7 @@ from recurra.paper.figures.drawn import Data, Drawn
 from recurra.paper.figures.losses import draw_losses
 
 NAME = "training_loss_coin"
-TITLE = "Learning the Add task"
+TITLE = "Figure 4. Learning the Add task"
 
 
 def needs(profile: object) -> list[str]:

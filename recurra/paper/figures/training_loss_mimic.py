@@ -4,12 +4,12 @@ from recurra.paper.figures.drawn import Data, Drawn
 from recurra.paper.figures.losses import draw_losses
 
 NAME = "training_loss_mimic"
-TITLE = "Learning the Mimic task"
+TITLE = "Figure 5. Learning the Mimic task"
 
 
 def needs(profile: object) -> list[str]:
-    """The experiments it shows, by the start of their names."""
-    return ["loss/mimic/"]
+    """The experiments it shows, by the start of their names, and one that a claim beside it rests on."""
+    return ["loss/mimic/", "horizon/mimic"]
 
 
 def draw(data: Data) -> Drawn | None:

@@ -9,7 +9,7 @@ from recurra.paper.figures.drawn import Columns, Data, Drawn, listed
 from recurra.paper.setup import CURVES
 
 NAME = "triangles"
-TITLE = "What enters each gradient"
+TITLE = "Figure 3. What enters each gradient"
 
 PREFIX = "lattice/"
 
@@ -79,7 +79,7 @@ def _panel(axes: Axes, enters: np.ndarray, colour: str) -> None:
             axes.fill(x, y, facecolor=shade, edgecolor=shade, **look)
         # in the empty half s > t: left of a row, above anything else
         where = (t.min() - 0.9, s.min()) if len(set(s)) == 1 else (t.max(), s.max() + 0.9)
-        axes.text(*where, str(e), fontsize=5.8, ha="center", va="center_baseline", color=plots.MUTED)
+        axes.text(*where, str(e), fontsize=6.8, ha="center", va="center_baseline", color=plots.MUTED)
     t, s = np.nonzero(np.tri(steps, dtype=bool))
     times = enters.sum(axis=0)[s, t]
     none, some, many = times == 0, times > 0, times > 1

@@ -1,0 +1,103 @@
+"""What is trained: learners with less noise, RTRL with the noise of others, and RTRL with a part of RFLO's bias."""
+
+from typing import NamedTuple
+
+from recurra.learners import Learner, PastFacing
+from recurra.paper.beyond.intervention.averaged import Averaged
+from recurra.paper.beyond.intervention.mixed import RTRLWithBias, RTRLWithNoise
+from recurra.paper.beyond.profiles import Profile
+from recurra.paper.claims.base import Data
+from recurra.paper.experiments.base import Experiment
+from recurra.paper.experiments.training import COMPILE_SECONDS, Trained, seconds
+from recurra.paper.setup import learner_of, network_of, task_of
+
+TASK, ALPHA = "add", "1"
+#: the learners that the paper calls the noisiest
+NOISY = ("uoro", "r-kf-rtrl")
+REFERENCES = ("fixed", "rtrl", "rflo")
+
+
+class Scale(NamedTuple):
+    """How much is run: `copies` of each noisy learner, those in `many` at fewer seeds.
+
+    `divided` are the numbers by which the variance of the noise that RTRL is given is divided. `shares` are those of
+    RFLO's bias.
+    """
+
+    noisy: tuple[str, ...]
+    copies: tuple[int, ...]
+    divided: tuple[int, ...]
+    shares: tuple[float, ...]
+    seeds: int
+    steps: int
+    many: tuple[int, ...] = ()
+    few_seeds: int = 0
+
+
+SCALES = {
+    "quick": Scale(("uoro",), (4, 16), (1,), (0.5,), seeds=5, steps=50_000),
+    # At 300,000 steps UORO is three standard deviations (of a seed) behind RTRL, as far as after a million.
+    "full": Scale(NOISY, (4, 16, 64), (1, 4), (0.25, 0.5), 32, 300_000, many=(256, 1024), few_seeds=5),
+    "tiny": Scale(("uoro",), (2,), (1,), (0.5,), seeds=2, steps=200),
+}
+#: microseconds a step a seed on one core, roughly: of each copy, and of RTRL beside another learner
+COPY, PAIR = 2.2, 36.0
+
+
+def reference_name(learner: str) -> str:
+    """A learner as it is."""
+    return f"intervention/{learner}"
+
+
+def copies_name(learner: str, copies: int) -> str:
+    """The mean of so many copies of a learner; one is the learner itself."""
+    return f"intervention/copies/{learner}/{copies}"
+
+
+def noise_name(learner: str, divided: int) -> str:
+    """RTRL with the noise of a learner, its variance divided by a number."""
+    return f"intervention/noise/{learner}/{divided}"
+
+
+def numbers(data: Data, prefix: str) -> list[int]:
+    """The numbers at the end of the names, of the experiments that were run, that start with the prefix."""
+    return sorted(int(name.removeprefix(prefix)) for name in data if name.startswith(prefix))
+
+
+def bias_name(share: float) -> str:
+    """RTRL with a share of RFLO's bias."""
+    return f"intervention/bias/{share:g}"
+
+
+def experiments(profile: Profile) -> list[Experiment]:
+    """All of them, at the scale of the profile."""
+    scale = SCALES[profile.name]
+    found = [
+        _trained(reference_name(name), learner_of(name, TASK, ALPHA), scale.seeds, scale.steps) for name in REFERENCES
+    ]
+    for name in scale.noisy:
+        learner = _past_facing(name)
+        found.append(_trained(copies_name(name, 1), learner, scale.seeds, scale.steps))
+        for k in (*scale.copies, *scale.many):
+            seeds = scale.few_seeds if k in scale.many else scale.seeds
+            found.append(_trained(copies_name(name, k), Averaged(learner, k), seeds, scale.steps, COPY * k))
+        for k in scale.divided:
+            mixed = RTRLWithNoise(learner, k**-0.5)
+            found.append(_trained(noise_name(name, k), mixed, scale.seeds, scale.steps, PAIR))
+    for share in scale.shares:
+        mixed = RTRLWithBias(_past_facing("rflo"), share)
+        found.append(_trained(bias_name(share), mixed, scale.seeds, scale.steps, PAIR))
+    return list[Experiment](found)
+
+
+def _past_facing(name: str) -> PastFacing:
+    learner = learner_of(name, TASK, ALPHA)
+    assert isinstance(learner, PastFacing)
+    return learner
+
+
+def _trained(name: str, learner: Learner, seeds: int, steps: int, microseconds: float | None = None) -> Trained:
+    task = task_of(TASK, ALPHA)
+    usual = seconds(learner.about.id, seeds, steps)
+    longer = usual if microseconds is None else COMPILE_SECONDS + 1e-6 * microseconds * seeds * steps
+    return Trained(name, network_of(task, ALPHA), learner, task, seeds, steps, slower=longer / usual)

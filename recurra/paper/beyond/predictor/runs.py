@@ -1,0 +1,117 @@
+"""What is run in each condition: the gradients of all learners along one run of RTRL, and every learner by itself."""
+
+from typing import NamedTuple
+
+from recurra.learners import FutureBPTT, Learner
+from recurra.paper.beyond.profiles import Profile
+from recurra.paper.experiments.base import Experiment
+from recurra.paper.experiments.gradients import GROWTH, Gradients
+from recurra.paper.experiments.training import Trained
+from recurra.paper.setup import learner_of, network_of, task_of
+from recurra.tasks import Add, Task
+
+#: the learners whose alignment may predict their loss; E-BPTT is exact, as RTRL and F-BPTT are, and is left out
+APPROXIMATE = ("uoro", "kf-rtrl", "r-kf-rtrl", "r-ok", "kernl", "rflo", "dni", "dni-b")
+
+
+class Condition(NamedTuple):
+    """A task at an α; `lags` replace those that the paper gives to Add."""
+
+    task: str
+    alpha: str
+    lags: tuple[int, int] | None = None
+
+    @property
+    def setting(self) -> Task:
+        """The task itself."""
+        return Add(*self.lags) if self.lags else task_of(self.task, self.alpha)
+
+    @property
+    def title(self) -> str:
+        """The condition in words."""
+        setting = self.setting
+        lags = f" {setting.t1}, {setting.t2}" if isinstance(setting, Add) else ""
+        return f"{self.task.capitalize()}{lags}, α = {self.alpha}"
+
+    @property
+    def reach(self) -> int:
+        """How many steps back a label depends on, where that is known; the paper's horizon where it is shorter."""
+        setting = self.setting
+        return max(10, int(setting.t2) * int(setting.stretch) if isinstance(setting, Add) else 0)
+
+
+CONDITIONS = {
+    "add/1": Condition("add", "1"),
+    "add/0.5": Condition("add", "0.5"),
+    "add/1/lags-3-5": Condition("add", "1", (3, 5)),
+    "add/1/lags-9-15": Condition("add", "1", (9, 15)),
+    "mimic/1": Condition("mimic", "1"),
+    "mimic/0.5": Condition("mimic", "0.5"),
+}
+
+
+class Scale(NamedTuple):
+    """How much is run of which learners in which conditions.
+
+    In the conditions named `longer`, gradients are compared over four times as many steps, which adds a longer window.
+    """
+
+    conditions: tuple[str, ...]
+    learners: tuple[str, ...]
+    seeds: int
+    gradient_steps: int
+    steps: int
+    longer: tuple[str, ...] = ()
+
+
+FEW = ("uoro", "kf-rtrl", "r-kf-rtrl", "rflo", "dni", "dni-b")
+SCALES = {
+    "quick": Scale(("add/1", "mimic/1"), FEW, 5, 2_000, 30_000),
+    # Windows of 16,384 steps, five in a run, and in one condition of 65,536.
+    "full": Scale(tuple(CONDITIONS), APPROXIMATE, 5, 82_000, 1_000_000, longer=("add/1",)),
+    "tiny": Scale(("add/1",), ("uoro", "rflo", "dni"), 2, 40, 300),
+}
+
+
+def loss_name(condition: str, learner: str) -> str:
+    """The name of a training run."""
+    return f"predictor/{condition}/loss/{learner}"
+
+
+def gradients_name(condition: str) -> str:
+    """The name of a comparison of gradients."""
+    return f"predictor/{condition}/gradients"
+
+
+def experiments(profile: Profile) -> list[Experiment]:
+    """All of them, at the scale of the profile."""
+    scale = SCALES[profile.name]
+    found: list[Experiment] = []
+    for name in scale.conditions:
+        found += [_gradients(name, scale)]
+        found += [_trained(name, learner, scale) for learner in ("fixed", "rtrl", *scale.learners)]
+    return found
+
+
+def _gradients(name: str, scale: Scale) -> Gradients:
+    """RTRL trains. F-BPTT reaches as far as the labels do, so that it is exact for what faces the future."""
+    condition = CONDITIONS[name]
+    learners: dict[str, Learner] = {
+        "rtrl": learner_of("rtrl", condition.task, condition.alpha),
+        "f-bptt": FutureBPTT(condition.reach),
+        **{learner: learner_of(learner, condition.task, condition.alpha) for learner in scale.learners},
+    }
+    network = network_of(condition.setting, condition.alpha)
+    steps = scale.gradient_steps * (GROWTH if name in scale.longer else 1)
+    return Gradients(gradients_name(name), network, condition.setting, learners, scale.seeds, steps)
+
+
+def _trained(name: str, learner: str, scale: Scale) -> Trained:
+    condition = CONDITIONS[name]
+    parts = (
+        network_of(condition.setting, condition.alpha),
+        learner_of(learner, condition.task, condition.alpha),
+        condition.setting,
+    )
+    slower = 1.6 if condition.task == "mimic" else 1.0  # it has more inputs and outputs
+    return Trained(loss_name(name, learner), *parts, scale.seeds, scale.steps, slower=slower)
