@@ -15,6 +15,7 @@ import pytest
 import synthetic
 from recurra.paper import page, plots
 from recurra.paper.book import Book, Figure, Section
+from recurra.paper.commands import BOOKS
 from recurra.paper.figures import FIGURES
 from recurra.paper.figures.drawn import Columns, Drawn
 from recurra.paper.score import SMALL, Score, Scores
@@ -37,7 +38,7 @@ LEDGER = [
     claim("bytes-a", figure="one", counted=True),
     claim("time-a", figure="one", counted=True),
     claim("bytes-b", "does not hold", figure="one", counted=True),
-    claim("time-b", figure="one", counted=True),
+    claim("time-b", figure="one", counted=True, number=7, uncertainty=0.0),
 ]  # fmt: skip
 
 
@@ -157,6 +158,8 @@ def test_the_list_has_every_claim_once_and_filters_that_need_no_script(small):
         assert found == ["claim", row["status"].replace(" ", "-"), "counted" if row["counted"] else "sampled"]
     assert "#claims:has(#show-not-decided:checked):has(#show-counted:checked) .nothing" in css
     assert "#claims:has(#show-holds:checked):has(#show-counted:checked) .nothing" not in css
+    assert "7" in read.inside["claim-time-b"]
+    assert "±" not in read.inside["claim-time-b"]
     for words in ("✗ does not hold", "? not decided", "✓ holds", "−2×10⁶", "quick"):
         assert words in " ".join(read.text)
 
@@ -276,6 +279,31 @@ def test_every_figure_comes_with_its_files(paper, name):
     assert header == list(found.table)
     assert {len(column) for column in found.table.values()} == {len(rows)}
     assert rows
+
+
+@pytest.mark.parametrize("which", BOOKS)
+def test_every_claim_of_a_book_names_one_of_its_figures(which):
+    assert {claim.figure for claim in BOOKS[which].claims} <= set(BOOKS[which].figures)
+    assert len({claim.id for claim in BOOKS[which].claims}) == len(BOOKS[which].claims)
+
+
+def test_the_twenty_counts_of_table_1_stand_in_its_rows(paper):
+    rows = [claim(x.id, figure=x.figure, counted=x.counted) for x in BOOKS["reproduction"].claims]
+    found = page.beside("table1", paper[1]["table1"], rows)
+    assert found["in_table"] == 20
+    assert not found["claims"]
+    headings = list(paper[1]["table1"].rows[0])
+    assert headings == [
+        "Algorithm",
+        "Facing",
+        "Tensor",
+        "Update",
+        "Memory",
+        "bytes, p",
+        "Time",
+        "operations, p",
+        "seconds, p",
+    ]
 
 
 def test_the_template_is_part_of_the_package():

@@ -40,11 +40,11 @@ def tied(text: str) -> str:
 
 
 def estimate(claim: Mapping[str, Any]) -> str:
-    """The claim's number ± its uncertainty, or nothing where there is none."""
+    """The claim's number ± its uncertainty, if it has any, or nothing where there is no number."""
     number, uncertainty = plain(claim["number"]), plain(claim["uncertainty"])
     if not isinstance(number, int | float):
         return ""
-    shown = f"{number:.3g}" + (f" ± {uncertainty:.2g}" if isinstance(uncertainty, int | float) else "")
+    shown = f"{number:.3g}" + (f" ± {uncertainty:.2g}" if uncertainty else "")
     power = lambda found: "×10" + str(int(found[1])).translate(RAISED)
     return re.sub(r"e([+-]\d+)", power, shown).replace("-", "−")
 

@@ -43,7 +43,7 @@ class Scale(NamedTuple):
 SINGLE = (NONE, *SWITCHES, ALL)
 SCALES = {
     "quick": Scale(5, 60_000, 3, 1_000, 1_000, SINGLE, compared_on=("add",)),
-    "full": Scale(16, 1_000_000, 8, 10_000, 40_000, tuple(VARIANTS)),
+    "full": Scale(8, 1_000_000, 4, 10_000, 20_000, tuple(VARIANTS)),
     "tiny": Scale(2, 300, 1, 40, 20, (NONE,), ("add",), ("add",)),
 }
 

@@ -10,7 +10,7 @@ from recurra.paper import plots
 from recurra.paper.analysis import Estimate, mean
 from recurra.paper.beyond.gated import panels
 from recurra.paper.beyond.gated.measure import Condition, compared, length_correlation, title
-from recurra.paper.beyond.gated.runs import CELL_NAMES, CELLS, RATE, gradients_name, loss_name
+from recurra.paper.beyond.gated.runs import CELL_NAMES, CELLS, RATE, SLOW, gradients_name, loss_name
 from recurra.paper.claims.base import Undecided
 from recurra.paper.figures.drawn import Columns, Data, Drawn, counted
 from recurra.paper.figures.losses import Curve, curve, left_out, windows
@@ -119,10 +119,11 @@ def _caption(data: Data, curves: Curves, conditions: list[Condition]) -> str:
     if curves:
         every = {f"{plots.name(x)}, {title(c)}": line for c, found in curves.items() for x, line in found.items()}
         cells = " and ".join(CELL_NAMES[cell] for cell in CELLS if any(cell == of for of, _ in curves))
+        fewer = " (r-OK has fewest)" if any(SLOW in found for found in curves.values()) else ""
         parts.append(
-            f"Upper panels: loss of networks of 32 {cells} units on the paper's tasks of α = 1, at a learning rate of "
-            f"{RATE:g}, ten times the paper's. Lines are means over {counted(c.started for c in every.values())} "
-            "seeds (r-OK has fewest), bands one standard error to either side. Arrows: above the panel. "
+            f"Upper panels: loss of networks of 32 units ({cells}) on the paper's tasks of α = 1, at a learning rate "
+            f"of {RATE:g}, ten times the paper's. Lines are means over {counted(c.started for c in every.values())} "
+            f"seeds{fewer}, bands one standard error to either side. Arrows: above the panel. "
             f"{windows(every)} {left_out(every)} Dashed lines on Add: the lowest losses open to a network that knows "
             "nothing of the past, the first dependency, or both."
         )

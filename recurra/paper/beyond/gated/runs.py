@@ -43,7 +43,7 @@ FEW = ("fixed", "rtrl", "f-bptt", "kf-rtrl", "uoro", "r-kf-rtrl", "rflo")
 FEW_COMPARED = ("rtrl", "f-bptt", "uoro", "kf-rtrl", "r-kf-rtrl", "kernl", "rflo")
 SCALES = {
     "quick": Scale(("gru",), ("add",), FEW, 5, 5, 30_000, FEW_COMPARED, 6, 1_000),
-    "full": Scale(tuple(CELLS), TASKS, LEARNERS, 8, 4, 300_000, COMPARED, 8, 10_000),
+    "full": Scale(tuple(CELLS), TASKS, LEARNERS, 5, 2, 200_000, COMPARED, 5, 5_000),
     "tiny": Scale(("gru",), ("add",), ("fixed", "rtrl"), 2, 2, 300, ("rtrl", "f-bptt", "uoro"), 2, 40),
 }
 

@@ -1,5 +1,7 @@
 """What is trained: learners with less noise, RTRL with the noise of others, and RTRL with a part of RFLO's bias."""
 
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import NamedTuple
 
 from recurra.learners import Learner, PastFacing
@@ -18,7 +20,7 @@ REFERENCES = ("fixed", "rtrl", "rflo")
 
 
 class Scale(NamedTuple):
-    """How much is run: `copies` of each noisy learner, those in `many` at fewer seeds.
+    """How much is run: `copies` of each noisy learner, and still more of them at fewer seeds, `many`.
 
     `divided` are the numbers by which the variance of the noise that RTRL is given is divided. `shares` are those of
     RFLO's bias.
@@ -30,14 +32,16 @@ class Scale(NamedTuple):
     shares: tuple[float, ...]
     seeds: int
     steps: int
-    many: tuple[int, ...] = ()
+    many: Mapping[str, tuple[int, ...]] = MappingProxyType({})
     few_seeds: int = 0
 
 
+#: A copy of R-KF-RTRL costs n³ a step, one of UORO n².
+_MANY = {"uoro": (256, 1024), "r-kf-rtrl": (256,)}
 SCALES = {
     "quick": Scale(("uoro",), (4, 16), (1,), (0.5,), seeds=5, steps=50_000),
     # At 300,000 steps UORO is three standard deviations (of a seed) behind RTRL, as far as after a million.
-    "full": Scale(NOISY, (4, 16, 64), (1, 4), (0.25, 0.5), 32, 300_000, many=(256, 1024), few_seeds=5),
+    "full": Scale(NOISY, (4, 16, 64), (1, 4), (0.25, 0.5), 12, 300_000, many=_MANY, few_seeds=3),
     "tiny": Scale(("uoro",), (2,), (1,), (0.5,), seeds=2, steps=200),
 }
 #: microseconds a step a seed on one core, roughly: of each copy, and of RTRL beside another learner
@@ -78,8 +82,9 @@ def experiments(profile: Profile) -> list[Experiment]:
     for name in scale.noisy:
         learner = _past_facing(name)
         found.append(_trained(copies_name(name, 1), learner, scale.seeds, scale.steps))
-        for k in (*scale.copies, *scale.many):
-            seeds = scale.few_seeds if k in scale.many else scale.seeds
+        many = scale.many.get(name, ())
+        for k in (*scale.copies, *many):
+            seeds = scale.few_seeds if k in many else scale.seeds
             found.append(_trained(copies_name(name, k), Averaged(learner, k), seeds, scale.steps, COPY * k))
         for k in scale.divided:
             mixed = RTRLWithNoise(learner, k**-0.5)

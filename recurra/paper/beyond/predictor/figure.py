@@ -7,7 +7,8 @@ from matplotlib.axes import Axes
 
 from recurra.paper import plots
 from recurra.paper.beyond.predictor.measure import Measured, collected, comparable, longest, over_learners
-from recurra.paper.beyond.predictor.runs import CONDITIONS, gradients_name, loss_name
+from recurra.paper.beyond.predictor.runs import CONDITIONS, experiments, gradients_name, loss_name
+from recurra.paper.beyond.profiles import Profile
 from recurra.paper.claims.base import Undecided
 from recurra.paper.figures.drawn import Columns, Data, Drawn, counted, listed
 from recurra.paper.figures.labels import Label, label_ends, label_points
@@ -18,13 +19,15 @@ TITLE = "Does alignment predict what a learner learns?"
 
 #: colours of the conditions, which mean nothing about learners
 SHADES = {"add": plots.INITS["gaussian"], "mimic": plots.INITS["diagonal"]}
+#: lines of other lags than the paper's
+LAGS = {None: "-", (3, 5): (0, (1, 1.2)), (9, 15): (0, (4.2, 1.3, 1.1, 1.3))}
 #: in gaps: losses above it are shown at it
 HIGHEST = 1.5
 
 
-def needs(profile: object) -> list[str]:
+def needs(profile: Profile) -> list[str]:
     """The experiments it shows, by the start of their names."""
-    return [f"{NAME}/"]
+    return [experiment.name for experiment in experiments(profile)]
 
 
 def draw(data: Data) -> Drawn | None:
@@ -32,18 +35,19 @@ def draw(data: Data) -> Drawn | None:
     found = _found(data)
     if not found:
         return None
-    tasks = [task for task in TASKS if any(CONDITIONS[name].task == task for name in found)]
+    learnt = {name: m for name, m in found.items() if m.learnt}  # elsewhere there is no gap to measure losses by
+    tasks = [task for task in TASKS if any(CONDITIONS[name].task == task for name in learnt)]
     with plots.style():
-        height = 2.9 * len(tasks) + 0.9
+        height = 2.9 * max(len(tasks), 1) + 0.9
         figure = plots.sheet(10.4, height)
         edges = dict(bottom=0.55 / height, top=1 - 0.35 / height)
         curves = figure.add_subplot(figure.add_gridspec(1, 1, left=0.065, right=0.345, **edges)[0])
         plots.letter(curves, "a", "Alignment and low loss")
         _curves(curves, found)
-        grid = figure.add_gridspec(len(tasks), 2, left=0.545, right=0.985, wspace=0.1, hspace=0.38, **edges)
+        grid = figure.add_gridspec(max(len(tasks), 1), 2, left=0.545, right=0.985, wspace=0.1, hspace=0.38, **edges)
         letters = iter("bcde")
         for row, task in enumerate(tasks):
-            of_task = {name: m for name, m in found.items() if CONDITIONS[name].task == task}
+            of_task = {name: m for name, m in learnt.items() if CONDITIONS[name].task == task}
             for column, window in enumerate((1, longest(of_task))):
                 axes = figure.add_subplot(grid[row, column])
                 plots.letter(axes, next(letters), f"{plots.TASK_NAMES[task]}, w = {window:,}")
@@ -71,7 +75,7 @@ def _curves(axes: Axes, found: Mapping[str, Measured]) -> None:
     for name, m in found.items():
         condition = CONDITIONS[name]
         colour, rho = SHADES[condition.task], [m.rho(int(w)) for w in m.windows]
-        style = plots.DASHES if condition.alpha != "1" else (0, (1, 1.2)) if condition.lags else "-"
+        style = plots.DASHES if condition.alpha != "1" else LAGS[condition.lags]
         look = plots.options(color=colour, linestyle=style, alpha=1.0 if m.learnt else 0.45)
         axes.plot(m.windows, rho, linewidth=1.3, marker="o", markersize=3, clip_on=False, **look)
         ends.append(Label(float(m.windows[-1]), rho[-1], condition.title, colour))
@@ -81,8 +85,11 @@ def _curves(axes: Axes, found: Mapping[str, Measured]) -> None:
         axes.plot(windows, mean, color=plots.INK, linewidth=2.6, zorder=5)
         ends.append(Label(float(windows[-1]), float(mean[-1]), "mean", plots.INK))
     axes.axhline(0, color=plots.MUTED, linewidth=0.8, linestyle=(0, (3, 2)), zorder=0)
+    right = max(2, *(int(m.windows[-1]) for m in found.values()))
+    for end in ends:  # a thin line leads from where a curve ends to its name
+        axes.plot([end.x, right], [end.y, end.y], color=end.colour, linewidth=0.5, alpha=0.6)
     axes.set_xscale("log")
-    axes.set(xlim=(1, max(2, *(int(m.windows[-1]) for m in found.values()))), ylim=(-1.05, 1.05))
+    axes.set(xlim=(1, right), ylim=(-1.05, 1.05))
     axes.set(xlabel="steps w summed over", ylabel="rank correlation ρ over learners")
     label_ends(axes, ends)
 
@@ -105,8 +112,6 @@ def _in_gaps(m: Measured) -> np.ndarray:
 def _scatter(axes: Axes, found: Mapping[str, Measured], window: int, outer: bool) -> None:
     points: dict[str, list[tuple[float, float]]] = {}
     for m in found.values():
-        if not m.learnt and any(other.learnt for other in found.values()):
-            continue
         at = list(m.windows).index(window)
         for learner, x, y in zip(m.learners, m.alignment.mean(axis=0)[:, at], _in_gaps(m), strict=True):
             points.setdefault(learner, []).append((float(x), float(np.clip(y, -0.25, HIGHEST))))
@@ -123,9 +128,9 @@ def _scatter(axes: Axes, found: Mapping[str, Measured], window: int, outer: bool
         axes.plot(*level.T, color=plots.MUTED, linewidth=0.8, linestyle=(0, (3, 2)), zorder=0)
     axes.set_yticks([0.0, 0.25, 0.5, 0.75, 1.0], ["RTRL", "0.25", "0.5", "0.75", "fixed W"] if outer else [""] * 5)
     axes.set(xlabel="mean cosine with the exact gradient", ylabel="final loss, in gaps" if outer else "")
-    middle = {learner: sorted(each)[len(each) // 2] for learner, each in points.items()}
-    names = [Label(*at, plots.name(learner), plots.colour(learner)) for learner, at in middle.items()]
-    label_points(axes, names, 7, around=[*levels, *(np.array(sorted(each)) for each in points.values())])
+    rightmost = {learner: max(each) for learner, each in points.items()}
+    names = [Label(*at, plots.name(learner), plots.colour(learner)) for learner, at in rightmost.items()]
+    label_points(axes, names, 7.0, around=[*levels, *(np.array(sorted(each)) for each in points.values())])
 
 
 def _caption(data: Data, found: Mapping[str, Measured]) -> str:
@@ -134,7 +139,7 @@ def _caption(data: Data, found: Mapping[str, Measured]) -> str:
     compared = counted(count(name) // len(m.alignment) for name, m in found.items())
     out = [CONDITIONS[name].title for name, m in found.items() if not m.learnt]
     left = (
-        f" Pale and left out of the mean, since RTRL is not ahead of fixed W beyond doubt: {listed(out)}."
+        f" Pale, and left out of all else, since RTRL is not ahead of fixed W beyond doubt: {listed(out)}."
         if out
         else ""
     )

@@ -142,9 +142,9 @@ def over_seeds(found: Mapping[str, Measured], window: int) -> Estimate:
 
 
 def over_learners(found: Mapping[str, Measured], window: int, less: int | None = None) -> Estimate:
-    """The overall ρ, or how far it exceeds that of the window `less`, with its jackknife error: learners are the sample.
+    """The overall ρ, or how far it exceeds that of the window `less`: learners are the sample.
 
-    The jackknife leaves out one learner at a time.
+    The error is that of the jackknife, which leaves out one learner at a time.
     """
     count = len(next(iter(found.values())).learners)
     kept = np.array([[i for i in range(count) if i != left_out] for left_out in range(count)])

@@ -4,8 +4,10 @@ from typing import NamedTuple
 
 from recurra.learners import FutureBPTT, Learner
 from recurra.paper.beyond.profiles import Profile
+from recurra.paper.experiments import gradients
 from recurra.paper.experiments.base import Experiment
-from recurra.paper.experiments.gradients import GROWTH, Gradients
+from recurra.paper.experiments.gradients import Gradients
+from recurra.paper.experiments.losses import LossCurve
 from recurra.paper.experiments.training import Trained
 from recurra.paper.setup import learner_of, network_of, task_of
 from recurra.tasks import Add, Task
@@ -50,37 +52,46 @@ CONDITIONS = {
 }
 
 
+#: conditions of the paper whose comparison of gradients is the paper's own; on Add at α = 1 a longer one is made here
+PAPERS = ("add/0.5", "mimic/1", "mimic/0.5")
+
+
 class Scale(NamedTuple):
     """How much is run of which learners in which conditions.
 
-    In the conditions named `longer`, gradients are compared over four times as many steps, which adds a longer window.
+    Runs that the paper's reproduction makes too are the same experiments, so that they can be kept for both.
     """
 
     conditions: tuple[str, ...]
     learners: tuple[str, ...]
+    #: seeds and steps of the paper's runs: of training, and of the comparison of gradients
     seeds: int
-    gradient_steps: int
     steps: int
-    longer: tuple[str, ...] = ()
+    gradient_seeds: int
+    gradient_steps: int
+    #: seeds of the runs with other lags and of comparisons made here alone, and their steps
+    own_seeds: int
+    own_steps: int
+    #: steps compared on Add at α = 1
+    long_steps: int
 
 
-FEW = ("uoro", "kf-rtrl", "r-kf-rtrl", "rflo", "dni", "dni-b")
 SCALES = {
-    "quick": Scale(("add/1", "mimic/1"), FEW, 5, 2_000, 30_000),
+    "quick": Scale(("add/1", "mimic/1"), APPROXIMATE, 5, 20_000, 5, 2_000, 5, 2_000, 2_000),
     # Windows of 16,384 steps, five in a run, and in one condition of 65,536.
-    "full": Scale(tuple(CONDITIONS), APPROXIMATE, 5, 82_000, 1_000_000, longer=("add/1",)),
-    "tiny": Scale(("add/1",), ("uoro", "rflo", "dni"), 2, 40, 300),
+    "full": Scale(tuple(CONDITIONS), APPROXIMATE, 20, 1_000_000, 8, 100_000, 4, 82_000, 328_000),
+    "tiny": Scale(("add/1",), ("uoro", "rflo", "dni"), 2, 300, 2, 40, 2, 40, 40),
 }
 
 
 def loss_name(condition: str, learner: str) -> str:
-    """The name of a training run."""
-    return f"predictor/{condition}/loss/{learner}"
+    """The name of a training run: the paper's where it has the condition."""
+    return f"predictor/{condition}/loss/{learner}" if CONDITIONS[condition].lags else f"loss/{condition}/{learner}"
 
 
 def gradients_name(condition: str) -> str:
     """The name of a comparison of gradients."""
-    return f"predictor/{condition}/gradients"
+    return f"gradients/{condition}" if condition in PAPERS else f"predictor/{condition}/gradients"
 
 
 def experiments(profile: Profile) -> list[Experiment]:
@@ -96,22 +107,25 @@ def experiments(profile: Profile) -> list[Experiment]:
 def _gradients(name: str, scale: Scale) -> Gradients:
     """RTRL trains. F-BPTT reaches as far as the labels do, so that it is exact for what faces the future."""
     condition = CONDITIONS[name]
+    if name in PAPERS:
+        return gradients(condition.task, condition.alpha, scale.gradient_seeds, scale.gradient_steps)
     learners: dict[str, Learner] = {
         "rtrl": learner_of("rtrl", condition.task, condition.alpha),
         "f-bptt": FutureBPTT(condition.reach),
         **{learner: learner_of(learner, condition.task, condition.alpha) for learner in scale.learners},
     }
     network = network_of(condition.setting, condition.alpha)
-    steps = scale.gradient_steps * (GROWTH if name in scale.longer else 1)
-    return Gradients(gradients_name(name), network, condition.setting, learners, scale.seeds, steps)
+    steps = scale.own_steps if condition.lags else scale.long_steps
+    return Gradients(gradients_name(name), network, condition.setting, learners, scale.own_seeds, steps)
 
 
-def _trained(name: str, learner: str, scale: Scale) -> Trained:
+def _trained(name: str, learner: str, scale: Scale) -> Experiment:
     condition = CONDITIONS[name]
+    if not condition.lags:
+        return LossCurve(condition.task, condition.alpha, learner, scale.seeds, scale.steps)
     parts = (
         network_of(condition.setting, condition.alpha),
         learner_of(learner, condition.task, condition.alpha),
         condition.setting,
     )
-    slower = 1.6 if condition.task == "mimic" else 1.0  # it has more inputs and outputs
-    return Trained(loss_name(name, learner), *parts, scale.seeds, scale.steps, slower=slower)
+    return Trained(loss_name(name, learner), *parts, scale.own_seeds, scale.steps)
