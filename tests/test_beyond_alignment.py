@@ -308,7 +308,7 @@ def test_figures_show_what_was_run(question, data):
     for table in drawn.tables.values():
         assert len({len(column) for column in table.values()}) <= 1
     assert question.draw({}) is None
-    assert all(name.startswith(tuple(question.needs(QUICK))) for name in data)
+    assert all(name.startswith(tuple(question.needs(PROFILES["full"]))) for name in data)
     assert {claim.figure for claim in question.CLAIMS} == {question.NAME}
 
 

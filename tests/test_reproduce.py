@@ -16,7 +16,8 @@ import numpy as np
 import pytest
 
 import recurra as rc
-from recurra.paper.commands import report_command, reproduce_command
+from recurra.paper.beyond.book import BEYOND
+from recurra.paper.commands import report_command, run_command
 from recurra.paper.experiments import Experiment, experiments
 from recurra.paper.experiments.gradients import LEARNERS, Alignments
 from recurra.paper.experiments.lattice import HORIZON, STEPS, Lattice
@@ -25,6 +26,7 @@ from recurra.paper.figures import FIGURES
 from recurra.paper.page import STATUSES
 from recurra.paper.profiles import TINY
 from recurra.paper.reproduce import reproduce as reproduce_runs
+from recurra.paper.reproduction import REPRODUCTION
 from recurra.paper.store import NotKeptError, Store, StoreError
 from recurra.training.checkpoint import CheckpointError, UselessCheckpointError, save_arrays
 
@@ -79,12 +81,24 @@ def test_all_of_it_then_killed_and_taken_up_again(tmp_path):
     assert (whole / "index.html").read_text() == page
 
 
+@pytest.mark.slow
+def test_the_whole_study(tmp_path):
+    done = recurra("beyond", "--profile", "tiny", "--out", "study", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    page = (tmp_path / "study" / "index.html").read_text()
+    assert all(f'id="{name}"' in page for name in BEYOND.figures)
+    assert all(claim.id in page for claim in BEYOND.claims)
+    assert recurra("report", "study", cwd=tmp_path).returncode == 0
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
         (["reproduce", "fig1"], "There is no target fig1. The targets are: table1"),
         (["reproduce", "--profile", "huge"], "The profiles are: quick, paper"),
         (["reproduce", "--out", "mine"], "did not make"),
+        (["beyond", "fig1"], "There is no target fig1. The targets are: demands"),
+        (["beyond", "--profile", "paper"], "The profiles are: quick, full"),
         (["reproduce", "--seeds", "1"], "`seeds` must be at least 2"),
         (["report", "nothing"], "holds no kept runs"),
     ],
@@ -122,7 +136,7 @@ def test_a_checkpoint_that_cannot_serve_is_done_again(tmp_path):
     store, curve = Store(tmp_path / "runs"), LossCurve("add", "1", "rflo", 2, 300)
     expected = curve.run(store.checkpoint(curve), lambda part: None)
     store.checkpoint(curve).write_bytes(b"garbage")
-    found = reproduce_runs(store, TINY, [curve.name], lambda *_: None)[curve.name]
+    found = reproduce_runs(store, [curve], lambda *_: None)[curve.name]
     np.testing.assert_array_equal(found["loss"], expected["loss"])
 
 
@@ -140,20 +154,26 @@ def test_a_mark_that_cannot_be_read_and_a_killed_first_moment(tmp_path):
 class Instant(Experiment):
     """An experiment that takes no time."""
 
-    name: str = ""
+    known_as: str
     cost: float = 1.0
+
+    @property
+    def name(self):
+        return self.known_as
 
     def run(self, checkpoint, advance):
         advance(0.5)
         return {"x": np.arange(3)}
 
 
+#: the paper without its experiments
+BOOK = dataclasses.replace(REPRODUCTION, experiments=lambda profile: [])
+
+
 @pytest.fixture
-def instants(monkeypatch):
+def instants():
     """Two experiments in the place of all."""
-    pair = [Instant("first"), Instant("second")]
-    monkeypatch.setattr("recurra.paper.reproduce.experiments", lambda profile: pair)
-    return pair
+    return [Instant("first"), Instant("second")]
 
 
 def full(*_, **__):
@@ -162,13 +182,13 @@ def full(*_, **__):
 
 def test_a_full_disk_is_one_line_and_loses_nothing(tmp_path, monkeypatch, instants):
     store = Store(tmp_path / "runs")
-    reproduce_runs(store, TINY, ["first"], lambda *_: None)
+    reproduce_runs(store, instants[:1], lambda *_: None)
     monkeypatch.setattr("recurra.paper.store.save_arrays", full)
     with pytest.raises(NotKeptError, match=r"^Not kept: second \(No space left on device.* goes on from there\.$"):
-        reproduce_runs(store, TINY, None, lambda *_: None)
+        reproduce_runs(store, instants, lambda *_: None)
     monkeypatch.setattr("recurra.paper.page._write", full)
     with pytest.raises(NotKeptError, match="recurra report"):
-        reproduce_command(["past_future"], "tiny", tmp_path / "runs", None, None)
+        run_command(BOOK, ["past_future"], "tiny", tmp_path / "runs")
     assert store.get(instants[0]) is not None
 
 
@@ -183,14 +203,14 @@ def test_what_found_no_room_beside_others_is_tried_once_more(tmp_path, monkeypat
 
     monkeypatch.setattr("recurra.paper.store.save_arrays", full_at_first)
     with pytest.raises(NotKeptError, match="no room for a while"):
-        reproduce_runs(store, TINY, ["first"], lambda *_: None)
+        reproduce_runs(store, instants[:1], lambda *_: None)
     assert store.get(instants[0]) is not None
 
 
 def test_a_full_disk_is_found_before_anything_runs(tmp_path, monkeypatch):
     monkeypatch.setattr("recurra.paper.store.try_place", full)
     with pytest.raises(StoreError, match="No space left on device"):
-        reproduce_command([], "tiny", tmp_path / "runs", None, None)
+        run_command(REPRODUCTION, [], "tiny", tmp_path / "runs")
 
 
 def test_only_a_useless_checkpoint_is_removed(tmp_path, monkeypatch, instants):
@@ -205,7 +225,7 @@ def test_only_a_useless_checkpoint_is_removed(tmp_path, monkeypatch, instants):
 
         monkeypatch.setattr(Instant, "run", refused)
         with pytest.raises(NotKeptError, match="It cannot be used"):
-            reproduce_runs(store, TINY, ["first"], lambda *_: None)
+            reproduce_runs(store, instants[:1], lambda *_: None)
         assert store.checkpoint(instants[0]).exists() == remains
 
 
@@ -216,16 +236,31 @@ def test_a_folder_is_for_one_job_at_a_time(tmp_path):
     with store.held():
         for command in (
             lambda: report_command(store.directory),
-            lambda: reproduce_command([], "tiny", store.directory, None, None),
+            lambda: run_command(REPRODUCTION, [], "tiny", store.directory),
         ):
             with pytest.raises(StoreError, match=r"in use by another .* wait until it has ended"):
                 command()
     assert not list((tmp_path / "runs").rglob(".*"))
 
 
-def test_names_are_unique():
-    names = [experiment.name for experiment in experiments(TINY)]
-    assert len(set(names)) == len(names)
+@pytest.mark.parametrize("book", [REPRODUCTION, BEYOND], ids=lambda book: book.name)
+def test_names_are_unique(book):
+    for profile in book.profiles.values():
+        names = [experiment.name for experiment in book.experiments(profile)]
+        assert len(set(names)) == len(names)
+        for figure in book.figures.values():
+            assert all(any(name.startswith(prefix) for name in names) for prefix in figure.needs(profile))
+    assert len({claim.id for claim in book.claims}) == len(book.claims)
+    assert {claim.figure for claim in book.claims} <= set(book.figures)
+
+
+def test_a_folder_belongs_to_one_book(tmp_path):
+    Store(tmp_path / "runs").remember({"book": "beyond", "profile": {"name": "tiny"}})
+    with pytest.raises(StoreError, match=r"holds runs of `recurra beyond`: choose another folder"):
+        run_command(REPRODUCTION, [], "tiny", tmp_path / "runs")
+    Store(tmp_path / "old").remember({"profile": {"name": "paper", "lost": 3}})
+    with pytest.raises(StoreError, match=r"another version of recurra: run `recurra reproduce --profile paper"):
+        report_command(tmp_path / "old")
 
 
 @pytest.mark.parametrize("learner", ["rtrl", "f-bptt", "e-bptt"])
@@ -246,11 +281,11 @@ def test_windows_are_summed_over_pieces():
     """Cosines of windowed sums against brute force, however the steps arrive; RTRL is the first learner."""
     rng = np.random.default_rng(0)
     gradients = rng.normal(size=(2, 100, len(LEARNERS), 5)).astype(np.float32)
-    whole, cut = Alignments(2, 100), Alignments(2, 100)
+    whole, cut = Alignments(LEARNERS, 2, 100), Alignments(LEARNERS, 2, 100)
     whole.add(gradients)
     for part in np.split(gradients, [7, 8, 50], axis=1):
-        resumed = Alignments(2, 100)  # as after a kill
-        if cut.cosine:
+        resumed = Alignments(LEARNERS, 2, 100)  # as after a kill
+        if cut.histogram.any():
             resumed.restore({name: array.copy() for name, array in cut.state().items()})
         cut = resumed
         cut.add(part)
@@ -261,6 +296,6 @@ def test_windows_are_summed_over_pieces():
         whole = 100 // w
         sums = gradients[:, : whole * w].reshape(2, whole, w, len(LEARNERS), 5).sum(axis=2)
         norm = np.linalg.norm(sums, axis=-1)
-        cos = (sums * sums[:, :, :1]).sum(-1) / norm / norm[:, :, :1]
+        cos = np.einsum("stip,stjp->stij", sums, sums) / norm[..., None] / norm[:, :, None]
         np.testing.assert_allclose(arrays["window_cosine"][..., q], cos.mean(axis=1), atol=1e-5)
     assert arrays["histogram"].sum(-1).min() == 200

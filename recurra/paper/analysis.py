@@ -139,10 +139,26 @@ def p_value(e: Estimate) -> float:
     return float(2 * stats.t.sf(abs(e.value) / e.error, e.dof))
 
 
-def rank_correlation(x: Float[np.ndarray, " n"], y: Float[np.ndarray, " n"]) -> float:
-    """Spearman's: Pearson's r of the ranks; nan where either is constant."""
-    ranks = [stats.rankdata(values) for values in (x, y)]
-    return float(correlations(*(rank[None] for rank in ranks))[0])
+def rank_correlations(x: Float[np.ndarray, "B n"], y: Float[np.ndarray, "B n"]) -> Float[np.ndarray, " B"]:
+    """Spearman's rank correlation of each row; nan where all of a row are tied."""
+    rx, ry = (stats.rankdata(z, axis=1) - (z.shape[1] + 1) / 2 for z in (x, y))
+    norm = np.linalg.norm(rx, axis=1) * np.linalg.norm(ry, axis=1)
+    return np.divide((rx * ry).sum(axis=1), norm, out=np.full(len(x), np.nan), where=norm > 0)
+
+
+def rank_correlation(x: Float[np.ndarray, "seeds n"], y: Float[np.ndarray, "seeds n"], draws: int = 2_000) -> Estimate:
+    """The rank correlation of means over seeds, with the error of a bootstrap over seeds.
+
+    The mean of each seed's own rank correlation would not do: noise draws that towards zero.
+    """
+    seeds = len(x)
+    value = float(rank_correlations(x.mean(axis=0)[None], y.mean(axis=0)[None])[0])
+    if seeds < 2:
+        return Estimate(value, float("nan"), 0.0)
+    drawn = np.random.default_rng(0).integers(seeds, size=(draws, seeds))
+    spread = np.std(rank_correlations(x[drawn].mean(axis=1), y[drawn].mean(axis=1)))
+    unbiased = np.sqrt(seeds / (seeds - 1))  # few seeds, drawn with replacement, vary too little
+    return Estimate(value, float(spread * unbiased), seeds - 1.0)
 
 
 def mantel(

@@ -29,10 +29,50 @@ class Profile:
     small_sizes: tuple[int, ...]
 
 
-QUICK = Profile("quick", 5, 20_000, 2_000, 5, 5_000, 5, 5, 32, 100, 4_096, (16, 32, 64, 128, 256), (8, 16, 32, 64))
-PAPER = Profile(
-    "paper", 20, 1_000_000, 100_000, 8, 20_000, 10, 20, 128, 200, 65_536, (16, 32, 64, 128, 256, 512), (8, 16, 32, 64, 96)
+QUICK = Profile(
+    name="quick",
+    seeds=5,
+    steps=20_000,
+    gradient_steps=2_000,
+    gradient_seeds=5,
+    memory_steps=5_000,
+    memory_seeds=5,
+    networks=5,
+    replicas=32,
+    replica_steps=100,
+    held_steps=4_096,
+    sizes=(16, 32, 64, 128, 256),
+    small_sizes=(8, 16, 32, 64),
 )
-TINY = Profile("tiny", 2, 300, 120, 1, 400, 2, 2, 4, 12, 128, (4, 8, 16), (4, 6, 8))
+PAPER = Profile(
+    name="paper",
+    seeds=20,
+    steps=1_000_000,
+    gradient_steps=100_000,
+    gradient_seeds=8,
+    memory_steps=20_000,
+    memory_seeds=10,
+    networks=20,
+    replicas=64,
+    replica_steps=100,
+    held_steps=65_536,
+    sizes=(16, 32, 64, 128, 256, 512),
+    small_sizes=(8, 16, 32, 64, 96),
+)
+TINY = Profile(
+    name="tiny",
+    seeds=2,
+    steps=300,
+    gradient_steps=120,
+    gradient_seeds=1,
+    memory_steps=400,
+    memory_seeds=2,
+    networks=2,
+    replicas=4,
+    replica_steps=12,
+    held_steps=128,
+    sizes=(4, 8, 16),
+    small_sizes=(4, 6, 8),
+)
 
 PROFILES = {profile.name: profile for profile in (QUICK, PAPER, TINY)}

@@ -23,9 +23,8 @@ from dataclasses import dataclass
 
 import numpy as np
 from jaxtyping import Float, Int
-from scipy import stats
 
-from recurra.paper.analysis import Estimate, mean, scored
+from recurra.paper.analysis import Estimate, mean, rank_correlations, scored
 from recurra.paper.beyond.predictor.runs import APPROXIMATE, CONDITIONS, gradients_name, loss_name
 from recurra.paper.claims.base import Data, Undecided, arrays
 from recurra.paper.setup import kind_of
@@ -70,13 +69,6 @@ class Measured:
     def rho(self, window: int) -> float:
         """ρ(w), of alignments and losses that are averaged over seeds."""
         return float(rank_correlations(self.at(window).mean(axis=0)[None], -self.loss.mean(axis=0)[None])[0])
-
-
-def rank_correlations(x: Float[np.ndarray, "B L"], y: Float[np.ndarray, "B L"]) -> Float[np.ndarray, " B"]:
-    """Spearman's rank correlation of each row; nan where all of a row are tied."""
-    rx, ry = (stats.rankdata(z, axis=1) - (z.shape[1] + 1) / 2 for z in (x, y))
-    norm = np.linalg.norm(rx, axis=1) * np.linalg.norm(ry, axis=1)
-    return np.divide((rx * ry).sum(axis=1), norm, out=np.full(len(x), np.nan), where=norm > 0)
 
 
 def measured(data: Data, condition: str) -> Measured:

@@ -79,7 +79,7 @@ class Scale(NamedTuple):
 SCALES = {
     "quick": Scale(("add/1", "mimic/1"), APPROXIMATE, 5, 20_000, 5, 2_000, 5, 2_000, 2_000),
     # Windows of 16,384 steps, five in a run, and in one condition of 65,536.
-    "full": Scale(tuple(CONDITIONS), APPROXIMATE, 20, 1_000_000, 8, 100_000, 4, 82_000, 328_000),
+    "full": Scale(tuple(CONDITIONS), APPROXIMATE, 20, 1_000_000, 8, 100_000, 3, 82_000, 328_000),
     "tiny": Scale(("add/1",), ("uoro", "rflo", "dni"), 2, 300, 2, 40, 2, 40, 40),
 }
 
