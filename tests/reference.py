@@ -8,6 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 
 import recurra as rc
+from recurra.paper.analysis import cosines
 
 
 def sigmoid(v):
@@ -108,3 +109,16 @@ def finite_difference(f, W, h=1e-6):
             slope = slope.at[index].set((shifted(i, index, h) - shifted(i, index, -h)) / (2 * h))
         slopes.append(slope)
     return jax.tree.unflatten(treedef, slopes)
+
+
+def summed_cosine(g, window):
+    """The mean over consecutive windows of the cosine between gradients summed over a window; absent ones add nothing.
+
+    A rest shorter than the window is left out, as are windows in which a learner emitted nothing.
+    """
+    count = len(g) // window
+    sums = np.nan_to_num(g[: count * window]).reshape(count, window, *g.shape[1:]).sum(1)
+    c = cosines(sums)
+    seen = np.isfinite(c)
+    total, number = np.where(seen, c, 0).sum(0), seen.sum(0)
+    return np.divide(total, number, out=np.full_like(total, np.nan), where=number > 0)

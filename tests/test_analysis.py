@@ -41,34 +41,6 @@ def test_cosines_keep_single_precision():
     assert analysis.cosines(np.ones((2, 3), np.float32)).dtype == np.float32
 
 
-def test_summed_cosine_is_that_of_the_sums_of_whole_windows():
-    rng = np.random.default_rng(0)
-    g = rng.normal(size=(11, 3, 4))
-    g[2, 1], g[3:6, 2] = np.nan, np.nan
-    expected = np.zeros((3, 3))
-    for i in range(3):
-        for j in range(3):
-            found = []
-            for start in (0, 3, 6):
-                u, v = (np.sum([np.nan_to_num(g[t, k]) for t in range(start, start + 3)], axis=0) for k in (i, j))
-                if u.any() and v.any():
-                    found.append(u @ v / np.sqrt((u @ u) * (v @ v)))
-            expected[i, j] = np.mean(found)
-    np.testing.assert_allclose(analysis.summed_cosine(g, 3), expected)
-    assert np.isnan(analysis.summed_cosine(np.zeros((4, 2, 3)), 2)).all()
-
-
-def test_noise_that_is_independent_averages_out_of_the_sum_and_a_bias_does_not():
-    rng = np.random.default_rng(1)
-    exact = np.tile(rng.normal(size=50), (4000, 1))
-    noisy, biased = exact + 10 * rng.normal(size=exact.shape), exact + rng.normal(size=50)
-    g = np.stack([exact, noisy, biased], axis=1)
-    one, many = (analysis.summed_cosine(g, w)[0] for w in (1, 4000))
-    assert one[1] < 0.2
-    assert many[1] > 0.98
-    assert many[2] == pytest.approx(one[2])
-
-
 def test_memory_trace_of_known_noise():
     rng = np.random.default_rng(2)
     T, sd = 40_000, 0.5
@@ -138,16 +110,6 @@ def test_paired_difference_is_the_t_test():
     assert analysis.mean(x[:1]).interval() == (-np.inf, np.inf)
 
 
-def test_difference_is_welch_s():
-    rng = np.random.default_rng(6)
-    x, y = rng.normal(size=6), 1 + 3 * rng.normal(size=9)
-    found = analysis.difference(analysis.mean(x), analysis.mean(y))
-    expected = stats.ttest_ind(x, y, equal_var=False)
-    np.testing.assert_allclose(found.interval(), expected.confidence_interval())
-    alone = analysis.difference(analysis.mean(x[:1]), analysis.mean(y))
-    assert alone.interval() == (-np.inf, np.inf)
-
-
 def test_relative_has_the_error_of_a_jackknife():
     rng = np.random.default_rng(7)
     gap = 1 + 0.1 * rng.normal(size=40)
@@ -157,23 +119,6 @@ def test_relative_has_the_error_of_a_jackknife():
     assert e.value == pytest.approx(d.mean() / gap.mean())
     assert e.error == pytest.approx(np.sqrt(39 / 40 * ((left_out - left_out.mean()) ** 2).sum()), rel=0.02)
     assert analysis.relative(0.3 * gap, gap).error == pytest.approx(0, abs=1e-12)
-
-
-def test_autocorrelation_by_brute_force():
-    x = ar1(np.random.default_rng(8), 1, 50, 0.7)[0]
-    z = x - x.mean()
-    expected = [(z[: 50 - k] * z[k:]).sum() / (z * z).sum() for k in range(50)]
-    np.testing.assert_allclose(analysis.autocorrelation(x), expected, atol=1e-12)
-    assert analysis.autocorrelation(np.ones(4)).tolist() == [1, 0, 0, 0]
-
-
-def test_the_mean_over_autocorrelated_steps_covers_the_truth():
-    x = ar1(np.random.default_rng(9), 400, 1000, 0.8)
-    covers = lambda estimate: estimate.interval()[0] < 0 < estimate.interval()[1]
-    assert 0.90 < np.mean([covers(analysis.mean_over_steps(row)) for row in x]) < 0.98
-    assert np.mean([covers(analysis.mean(row)) for row in x]) < 0.6  # as if steps were independent
-    sizes = [analysis.effective_size(analysis.autocorrelation(row)) for row in x]
-    assert np.median(sizes) == pytest.approx(1000 * 0.2 / 1.8, rel=0.15)
 
 
 @pytest.mark.parametrize("r", [-0.6, 0.0, 0.05, 0.9])
@@ -198,15 +143,38 @@ def test_slow_series_of_unrelated_seeds_are_not_significant():
     assert analysis.p_value(analysis.mean(sample)) == pytest.approx(stats.ttest_1samp(sample, 0).pvalue)
 
 
-@pytest.mark.parametrize("true", [0.0, 0.4])
-def test_squared_bias_leaves_out_what_sampling_adds(true):
-    rng = np.random.default_rng(12)
-    S, replicas, P, sd = 200, 50, 30, 1.5
-    sample = sd * rng.normal(size=(S, replicas, P))
-    sample[..., 0] += true
-    bias = np.linalg.norm(sample.mean(1), axis=-1)
-    noise = np.sqrt(sample.var(1, ddof=1).sum(-1) / replicas)
-    low, high = analysis.squared_bias(bias, noise).interval(0.99)
-    assert low < true**2 < high
-    assert high - low < 0.2
-    assert np.mean(bias**2) > true**2 + 1  # which alone would have looked like a bias
+def test_the_interval_of_one_more_value_covers_one_more_value():
+    rng = np.random.default_rng(13)
+    x, more = rng.normal(size=(4000, 8)), rng.normal(size=4000)
+    intervals = np.array([analysis.one_more(row).interval() for row in x])
+    inside = (intervals[:, 0] < more) & (more < intervals[:, 1])
+    assert 0.935 < inside.mean() < 0.965
+    narrow = np.array([analysis.mean(row).interval() for row in x])  # the control: the mean's own is too narrow
+    assert ((narrow[:, 0] < more) & (more < narrow[:, 1])).mean() < 0.7
+
+
+def test_rank_correlation_of_means():
+    rng = np.random.default_rng(14)
+    truth = np.arange(8.0)
+    x, y = truth + 3 * rng.normal(size=(2, 30, 8))
+    found = analysis.rank_correlation(x, y)
+    assert found.value == pytest.approx(stats.spearmanr(x.mean(0), y.mean(0)).statistic)
+    assert 0 < found.error < 0.3
+    own = analysis.rank_correlations(x, y)
+    np.testing.assert_allclose(own, [stats.spearmanr(*pair).statistic for pair in zip(x, y, strict=True)])
+    assert own.mean() < found.value - 0.2  # noise draws a seed's own towards zero
+    assert analysis.rank_correlation(x[:1], y[:1]).interval() == (-np.inf, np.inf)
+
+
+def test_distances_that_go_together_are_found_and_unrelated_ones_are_not():
+    rng = np.random.default_rng(15)
+    place, other = rng.normal(size=(2, 12))
+    apart = lambda z: np.abs(z[:, None] - z[None])
+    together, p = analysis.mantel(apart(place), np.stack([apart(place + 0.1 * rng.normal(size=12)) for _ in range(3)]))
+    assert together.value > 0.9
+    assert p < 0.01
+    unrelated, p = analysis.mantel(apart(place), apart(other)[None])
+    pairs = np.triu_indices(12, 1)
+    assert unrelated.value == pytest.approx(np.corrcoef(apart(place)[pairs], apart(other)[pairs])[0, 1])
+    assert p > 0.05
+    assert unrelated.error > 0.05

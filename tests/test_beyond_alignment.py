@@ -1,5 +1,6 @@
 """Alignment as a predictor, and gated networks: what is measured, and claims that hold, fail and stay open."""
 
+import dataclasses
 import json
 from itertools import product
 from typing import NamedTuple
@@ -7,7 +8,6 @@ from typing import NamedTuple
 import numpy as np
 import pytest
 
-from recurra.paper.analysis import summed_cosine
 from recurra.paper.beyond import gated, predictor
 from recurra.paper.beyond.gated import runs as gated_runs
 from recurra.paper.beyond.gated.measure import length_correlation
@@ -16,6 +16,7 @@ from recurra.paper.beyond.predictor import runs as predictor_runs
 from recurra.paper.beyond.profiles import PROFILES
 from recurra.paper.claims.base import Undecided, ledger
 from recurra.paper.experiments.gradients import LEARNERS, Alignments, Gradients
+from reference import summed_cosine
 
 QUICK = PROFILES["quick"]
 #: of the approximate learners, the best first
@@ -130,6 +131,39 @@ def test_rho_is_one_where_the_better_aligned_end_lower_and_tasks_count_alike():
     assert measure.over_seeds(found, 1).value == pytest.approx(0)
 
 
+def test_the_bootstrap_draws_losses_and_alignments_each_from_their_own_seeds():
+    """Against many samples that are drawn anew: 4 seeds of alignments and 20 of losses."""
+    rng, of_seeds = np.random.default_rng(2), np.ones(20)
+    windows, levels = np.array([1]), np.arange(8.0)
+    sample = lambda: {
+        name: measure.Measured(
+            BEST_FIRST,
+            windows,
+            (levels + 1.0 * rng.normal(size=(4, 8)))[..., None],
+            -levels + 4.0 * rng.normal(size=(20, 8)),
+            of_seeds,
+            of_seeds,
+        )
+        for name in ("add/1", "mimic/1")
+    }
+    found = [measure.over_seeds(sample(), 1) for _ in range(60)]
+    assert {e.dof for e in found} == {3.0}
+    spread = np.std([measure.overall(sample(), 1) for _ in range(400)])
+    assert np.mean([e.error for e in found]) == pytest.approx(spread, rel=0.25)
+    exact = {name: dataclasses.replace(m, loss=np.tile(-levels, (20, 1))) for name, m in sample().items()}
+    fewer = {name: dataclasses.replace(m, loss=m.loss[:4], gap=m.gap[:4], rtrl=m.rtrl[:4]) for name, m in exact.items()}
+    assert measure.over_seeds(exact, 1).error == pytest.approx(measure.over_seeds(fewer, 1).error, rel=0.1)
+
+
+def test_the_caption_tells_seeds_of_training_from_those_of_the_comparison():
+    data = predicting()
+    for name in predictor_runs.CONDITIONS:
+        run = data[predictor_runs.gradients_name(name)]
+        data[predictor_runs.gradients_name(name)] = run | {"window_cosine": run["window_cosine"][:3]}
+    assert "5 seeds of training, and over 3 of the comparison" in predictor.draw(data).caption
+    assert decide(predictor, "predictor-single", data).status == "holds"
+
+
 def test_the_jackknife_over_learners_covers_what_new_learners_would_show():
     rng = np.random.default_rng(1)
     true, inside = 6 / np.pi * np.arcsin(0.6 / 2), []  # Spearman's ρ of normal variables of correlation 0.6
@@ -166,7 +200,8 @@ def test_short_windows_few_learners_and_missing_runs_decide_nothing():
     missing = predictor_runs.loss_name("mimic/1", "uoro")
     without = {name: run for name, run in data.items() if name != missing}
     assert missing in decide(predictor, "predictor-single", without).measured
-    assert predictor.draw(without) is not None
+    drawn = predictor.draw(without)
+    assert set(drawn.table["condition"]) == {*predictor_runs.CONDITIONS, "mean"} - {"mimic/1"}
     for claim in (*predictor.CLAIMS, *gated.CLAIMS):
         assert claim.decide({}, QUICK).status == "not decided"
 

@@ -345,6 +345,46 @@ def test_a_seed_that_diverged_has_learned_nothing():
     assert kernl.draw(data | {name: gone}) is not None
 
 
+def test_more_copies_are_judged_where_they_were_run_at_all_seeds():
+    scale = interventions.SCALES["full"]
+    many = {interventions.copies_name(x, k) for x, numbers in scale.many.items() for k in numbers}
+    ran = {experiment.name for experiment in intervention.experiments(PROFILES["full"])}
+    seeds = lambda name: scale.few_seeds if name in many else scale.seeds
+
+    def world(left=lambda k: 1 / k):
+        return {name: run for name, run in final_losses(noises(left=left), seeds, 0.0005).items() if name in ran}
+
+    claim = CLAIMS["intervention-falls"]
+    found = claim.decide(world(), QUICK)
+    assert found.status == "holds", found.measured
+    decides = {part.name: part.relation is not None for part in claim.parts(world())}
+    assert sum(decides.values()) == 2 * (2 + 3)  # for each learner: 4 and 16 copies; from 1 to 4, to 16, to 64
+    assert {name for name, yes in decides.items() if not yes} == {
+        f"share of the deficit of {x} that {more} copies take away from what {k} leave"
+        for x, more, k in (("UORO", "256", "64"), ("UORO", "1,024", "256"), ("R-KF-RTRL", "256", "64"))
+    }
+    worse = {1: 1.0, 4: 0.3, 16: 0.1, 64: 0.05, 256: 0.9, 1024: 0.0}
+    assert claim.decide(world(worse.__getitem__), QUICK).status == "holds"  # at three seeds: reported
+    assert claim.decide(world((worse | {64: 0.9}).__getitem__), QUICK).status == "does not hold"
+
+
+@pytest.mark.parametrize("question", [intervention, kernl])
+def test_a_figure_shows_and_counts_no_runs_of_other_questions(question):
+    own = {intervention: intervened(), kernl: searched()}
+    others = {f"gated/copies/{grid.BATCH}/x": run for run in own[kernl].values()}
+    alone, among = (question.draw(data) for data in (own[question], others | own[intervention] | own[kernl]))
+    assert alone.caption == among.caption
+    assert alone.table == among.table
+    assert question is intervention or "20 seeds, 10 for copies and several streams" in alone.caption
+
+
+def test_the_caption_counts_all_runs_with_several_streams():
+    data = searched()
+    for name in (grid.reference_name("rflo", grid.BATCH), grid.filter_name(grid.BATCH)):
+        fewer = {key: data[name][key][:7] for key in ("loss", "diverged")}
+        assert "7 to 10 for copies" in kernl.draw(data | {name: data[name] | fewer}).caption
+
+
 @pytest.mark.parametrize(("question", "data"), [(intervention, intervened()), (kernl, searched())])
 def test_what_was_run_in_part_is_drawn_in_part(question, data):
     drawn = question.draw(data)

@@ -280,7 +280,8 @@ def dni_b_data(world, seeds=6, seed=0):
             each = np.ones((seeds, 3, 3, 3))
             each[:, 0, 1] = (cosine + 10 * world["spread"] * rng.normal(size=seeds))[:, None] + 0.01 * np.arange(3)
             learners = {"learners": np.array([x, "f-bptt", "rtrl"]), "windows": windows, "mean": each[..., 0]}
-            data[gradients_name(task, x)] = learners | {"window_cosine": each}
+            counts = np.full((3, 3, 4), 250 * seeds)
+            data[gradients_name(task, x)] = learners | {"window_cosine": each, "histogram": counts}
     return data
 
 
@@ -328,6 +329,7 @@ def test_figures_show_what_there_is(question, data):
     parts = [{name: arrays for name, arrays in data.items() if kind not in name} for kind in kinds]
     drawn = [question.draw(several) for several in (data, *parts)]
     assert plots.png(drawn[0].figure, dpi=40).startswith(b"\x89PNG")
+    assert ("; 1,000 steps are compared, after the first 20,000" in drawn[0].caption) == (question is dni_b)
     assert (drawn[1] is None) == (question is mechanism)  # memory alone explains no gain
     for each in filter(None, drawn):
         assert each.caption

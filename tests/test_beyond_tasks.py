@@ -137,6 +137,8 @@ def test_a_learner_counts_at_its_best_rate_and_diverged_seeds_explain_nothing():
     lags, share = scores({"demands/2/dni": run}, 2, "dni")
     np.testing.assert_array_equal(lags, [2, 4])
     np.testing.assert_allclose(share, [[0.75, 0.5], [0.0, 0.5], [0.75, 0.5]])
+    worse = run | {"loss": np.where(loss == 0.25, 40.0, loss)}  # than the answer 0
+    np.testing.assert_allclose(scores({"demands/2/dni": worse}, 2, "dni")[1][:, 0], 0.0)
     np.testing.assert_allclose(reach({"demands/2/dni": run}, 2, "dni"), [4, 1, 4])
 
 

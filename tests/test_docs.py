@@ -3,6 +3,7 @@
 import dataclasses
 import os
 import re
+import shutil
 import subprocess
 import sys
 from dataclasses import fields
@@ -130,3 +131,28 @@ def test_hyperparameters_start_at_the_paper_s_values():
         "dni": {"learning_rate": 1e-3, "target_interval": 5},
         "dni-b": {"learning_rate": 1e-3, "jacobian_rate": 1e-3, "target_interval": 5},
     }
+
+
+def recompute(folder):
+    script = ROOT / "docs" / "recompute.py"
+    return subprocess.run([sys.executable, str(script), str(folder)], capture_output=True, text=True)
+
+
+def test_paired_claims_follow_from_the_page_s_files_alone(tmp_path):
+    """Every loss, alignment and gain is judged again; a number that is changed, by a tenth of a percent, is found."""
+    done = recompute(ROOT / "docs" / "reproduction")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert int(done.stdout.split()[0]) > 250
+    shutil.copytree(ROOT / "docs" / "reproduction" / "data", tmp_path / "data")
+    shutil.copy(ROOT / "docs" / "reproduction" / "claims.json", tmp_path)
+    for name in ("final_losses", "final_losses_by_initialization", "mean_alignments"):
+        table = tmp_path / "data" / f"{name}.csv"
+        before = table.read_text()
+        head, first, *rest = before.splitlines()
+        column = head.split(",").index("mean_cosine" if name == "mean_alignments" else "final_loss")
+        cells = first.split(",")
+        cells[column] = str(float(cells[column]) * 1.001)
+        table.write_text("\n".join([head, ",".join(cells), *rest]) + "\n")
+        assert recompute(tmp_path).returncode == 1, name
+        table.write_text(before)
+    assert recompute(tmp_path).returncode == 0

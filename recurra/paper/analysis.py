@@ -63,42 +63,12 @@ def shared(
     return g, (d - g * gap) / np.mean(gap)
 
 
-def difference(x: Estimate, y: Estimate) -> Estimate:
-    """x - y of independent estimates; the degrees of freedom are Welch's."""
-    variances = np.array([x.error**2, y.error**2])
-    total = float(variances.sum())
-    dof = total**2 / float((variances**2 / [x.dof, y.dof]).sum()) if total > 0 else x.dof + y.dof
-    return Estimate(x.value - y.value, float(np.sqrt(total)), dof)
-
-
 def scored(run: Mapping[str, np.ndarray], baseline: Mapping[str, np.ndarray]) -> Float[np.ndarray, " seeds"]:
     """Each seed's final loss: the mean of the last ten windows; where the run diverged, the baseline's first window."""
     with np.errstate(over="ignore", invalid="ignore"):
         last = np.asarray(run["loss"], float)[:, -10:].mean(axis=1)
     ended = np.isfinite(last) & (np.asarray(run["diverged"]) < 0)
     return np.where(ended, last, np.asarray(baseline["loss"], float)[:, 0])
-
-
-def autocorrelation(x: Float[np.ndarray, " T"]) -> Float[np.ndarray, " T"]:
-    """rho(k) = sum_t z(t) z(t+k) / sum_t z(t)², z = x - mean(x); zero beyond k = 0 for a constant series."""
-    z = x - np.mean(x)
-    spectrum = np.abs(np.fft.rfft(z, 2 * len(x))) ** 2
-    rho = np.fft.irfft(spectrum, 2 * len(x))[: len(x)]
-    return rho / rho[0] if rho[0] > 0 else np.eye(1, len(x))[0]
-
-
-def effective_size(rho: Float[np.ndarray, " T"]) -> float:
-    """T / (1 + 2 sum_k rho(k)), summed up to the first lag k at which rho is not positive."""
-    tail = rho[1:]
-    stop = int(np.argmax(tail <= 0)) if np.any(tail <= 0) else len(tail)
-    return len(rho) / (1 + 2 * float(tail[:stop].sum()))
-
-
-def mean_over_steps(x: Float[np.ndarray, " T"]) -> Estimate:
-    """The mean of an autocorrelated series: its error is std(x) / sqrt(effective size)."""
-    size = effective_size(autocorrelation(x)) if len(x) > 1 else 1.0
-    error = float(np.std(x, ddof=1) / np.sqrt(size)) if len(x) > 1 else float("nan")
-    return Estimate(float(np.mean(x)), error, size - 1)
 
 
 def correlations(x: Float[np.ndarray, "seeds T"], y: Float[np.ndarray, "seeds T"]) -> Float[np.ndarray, " seeds"]:
@@ -162,19 +132,25 @@ def rank_correlation(x: Float[np.ndarray, "seeds n"], y: Float[np.ndarray, "seed
 
 
 def mantel(
-    x: Float[np.ndarray, "n n"], ys: Float[np.ndarray, "C n n"], permutations: int = 10_000
-) -> tuple[float, float, float]:
-    """The correlation of distances x with distances y, averaged over C conditions; its 95 % quantile under permutation
-    of the n things, the same in every condition; and the share of permutations that reach it."""
-    pairs = np.triu_indices(len(x), 1)
-    standard = lambda d: d[..., pairs[0], pairs[1]] - d[..., pairs[0], pairs[1]].mean(-1, keepdims=True)
-    unit = lambda d: d / np.linalg.norm(d, axis=-1, keepdims=True)
-    wanted = unit(standard(ys))
-    r = lambda order: float(np.mean(wanted @ unit(standard(x[np.ix_(order, order)]))))
-    rng = np.random.default_rng(0)
-    chance = np.array([r(rng.permutation(len(x))) for _ in range(permutations)])
-    found = r(np.arange(len(x)))
-    return found, float(np.quantile(chance, 0.95)), float((1 + (chance >= found).sum()) / (1 + permutations))
+    x: Float[np.ndarray, "n n"], ys: Float[np.ndarray, "C n n"], permutations: int = 2_000
+) -> tuple[Estimate, float]:
+    """The correlation of distances x with distances y, averaged over C conditions, and its p-value.
+
+    The n things are the sample. The error is that of a jackknife, which leaves out one of them at a time. The p-value
+    is the share of permutations of them, the same in every condition, that reach as much.
+    """
+    unit = lambda d: (z := d - d.mean(-1, keepdims=True)) / np.linalg.norm(z, axis=-1, keepdims=True)
+
+    def r(x: np.ndarray, ys: np.ndarray) -> float:
+        above = np.triu_indices(len(x), 1)
+        return float(np.mean(unit(ys[:, *above]) @ unit(x[above])))
+
+    n, rng, found = len(x), np.random.default_rng(0), r(x, ys)
+    without = [np.delete(np.arange(n), i) for i in range(n)]
+    each = np.array([r(x[np.ix_(kept, kept)], ys[:, kept][:, :, kept]) for kept in without])
+    error = np.sqrt((n - 1) / n * ((each - each.mean()) ** 2).sum())
+    chance = np.array([r(x[np.ix_(order, order)], ys) for order in (rng.permutation(n) for _ in range(permutations))])
+    return Estimate(found, float(error), n - 1.0), float((1 + (chance >= found).sum()) / (1 + permutations))
 
 
 def cosines(g: Float[np.ndarray, "*batch L P"]) -> Float[np.ndarray, "*batch L L"]:
@@ -183,19 +159,6 @@ def cosines(g: Float[np.ndarray, "*batch L P"]) -> Float[np.ndarray, "*batch L L
     norm = np.sqrt(np.diagonal(products, axis1=-2, axis2=-1))
     scale = norm[..., :, None] * norm[..., None, :]
     return np.divide(products, scale, out=np.full_like(products, np.nan), where=scale > 0)
-
-
-def summed_cosine(g: Float[np.ndarray, "T L P"], window: int) -> Float[np.ndarray, "L L"]:
-    """The mean over consecutive windows of the cosine between gradients summed over a window; absent ones add nothing.
-
-    A rest shorter than the window is left out, as are windows in which a learner emitted nothing.
-    """
-    count = len(g) // window
-    sums = np.nan_to_num(g[: count * window]).reshape(count, window, *g.shape[1:]).sum(1)
-    c = cosines(sums)
-    seen = np.isfinite(c)
-    total, number = np.where(seen, c, 0).sum(0), seen.sum(0)
-    return np.divide(total, number, out=np.full_like(total, np.nan), where=number > 0)
 
 
 def memory_trace(
@@ -235,15 +198,6 @@ def exponent(n: Num[np.ndarray, " K"], y: Num[np.ndarray, " K"]) -> Estimate:
     dof = take - 2.0
     error = float(np.sqrt(((v - slope * x) ** 2).sum() / dof / (x @ x))) if dof > 0 else float("nan")
     return Estimate(slope, error, dof)
-
-
-def squared_bias(bias: Float[np.ndarray, " S"], noise: Float[np.ndarray, " S"]) -> Estimate:
-    """The mean over steps of ‖bias‖², estimated by ‖mean - exact‖² less what sampling alone adds to it, noise².
-
-    With R replicas E‖mean - exact‖² = ‖bias‖² + variance / R, so the difference has the right mean; it may be
-    negative.
-    """
-    return mean_over_steps(bias**2 - noise**2)
 
 
 def smooth(curve: Float[np.ndarray, "*batch W"], width: int) -> Float[np.ndarray, "*batch V"]:

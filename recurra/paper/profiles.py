@@ -21,7 +21,7 @@ class Profile:
     networks: int
     replicas: int
     replica_steps: int
-    #: steps over which mean gradients are taken, after as many steps as gradients are compared over, twice
+    #: steps over which mean gradients are taken, after `gradient_steps` of training and as many of settling
     held_steps: int
     #: sizes over which cost is measured
     sizes: tuple[int, ...]

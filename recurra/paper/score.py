@@ -30,7 +30,7 @@ class Score:
         """The score of these claims."""
         having = lambda status: [row for row in rows if row["status"] == status]
         failing = having("does not hold")
-        small = sum(SMALL in row["finding"] for row in failing)
+        small = sum(map(_by_little, failing))
         return cls(len(rows), len(having("holds")), len(failing), small, len(having("not decided")))
 
     def __str__(self) -> str:
@@ -81,10 +81,17 @@ class Scores:
             which = f"Each of these {rest.total}" if rest.total > 1 else "This one"
         told.append(
             f"{which} rests on a sample and is judged at {1 - ERROR_RATE:.0%} confidence. Nothing is corrected for "
-            f"the number of claims: by chance about one in {1 / ERROR_RATE:.0f} may be misjudged, here "
-            f"{_about(rest.total * ERROR_RATE)}."
+            f"the number of claims: where a difference matters, by chance about one in {1 / ERROR_RATE:.0f} may be "
+            f"misjudged, here {_about(rest.total * ERROR_RATE)}. A true difference that is too small to matter may "
+            "well be judged to be none."
         )
         return told
+
+
+def _by_little(row: Row) -> bool:
+    """Whether every part that fails does so by a difference too small to matter."""
+    failing = [part for part in row["details"].get("parts", ()) if part.get("status") == "does not hold"]
+    return bool(failing) and all(SMALL in part.get("finding", "") for part in failing)
 
 
 def _about(number: float) -> str:

@@ -4,6 +4,7 @@ from itertools import chain
 from typing import cast
 
 from recurra.paper.beyond import demands, dni_b, gated, intervention, kernl, mechanism, predictor, rates
+from recurra.paper.beyond.history import CHANGES
 from recurra.paper.beyond.profiles import PROFILES, Profile
 from recurra.paper.book import Book, Figure
 from recurra.paper.experiments.base import Experiment
@@ -24,11 +25,13 @@ BEYOND = Book(
     lead=(
         "Marschall, Cho and Savin (2019) compare the online learning algorithms for recurrent networks and leave "
         "questions open in their Discussion. Here each question is an experiment. What we expected was written down "
-        "as a claim with its criterion before the experiment was run, and stands beside what was found."
+        "as a claim with its criterion before the experiment was run, and stands beside what was found. Criteria that "
+        "were changed later are listed at the end."
     ),
     profiles=PROFILES,
     experiments=experiments,
     claims=tuple(chain.from_iterable(question.CLAIMS for question in QUESTIONS)),
     figures={question.NAME: cast(Figure, question) for question in QUESTIONS},
     tables=lambda data: {},
+    sections=(CHANGES,),
 )

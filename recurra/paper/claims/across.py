@@ -4,18 +4,16 @@ import re
 
 import numpy as np
 
-from recurra.paper.analysis import Estimate, mantel, rank_correlation
+from recurra.paper.analysis import mantel, rank_correlation
 from recurra.paper.claims import losses
 from recurra.paper.claims.alignment import TASKS, gained
 from recurra.paper.claims.base import Claim, Data, Part, Undecided, arrays
-from recurra.paper.claims.rule import Alike, Within
+from recurra.paper.claims.rule import CORRELATIONS, RANKS, Alike, More
 from recurra.paper.setup import ALPHAS, LEARNERS, kind_of, shown
 
 #: The exact learner that each approximation is held against: that of its facing.
 EXACT = {"past": "rtrl", "future": "f-bptt"}
 APPROXIMATE = ("uoro", "kf-rtrl", "r-kf-rtrl", "r-ok", "kernl", "rflo", "dni", "dni-b")
-#: A rank correlation that would be of use to a reader: it accounts for a quarter of the variance of ranks.
-USEFUL = 0.5
 
 
 def axes_of(learner: str) -> tuple[str, tuple[str, ...], bool, bool]:
@@ -32,12 +30,9 @@ def clusters(data: Data) -> list[Part]:
     final = np.array(
         [[np.mean(losses.final_loss(data, c, x)) / np.mean(losses.gap(data, c)) for x in names] for c in conditions]
     )
-    r, chance, p = mantel(apart, np.abs(final[:, :, None] - final[:, None, :]))
-    note = (
-        f"(r = {r:.2f}: distances on the axes go with {max(r, 0) ** 2:.0%} of the variance of distances; p = {p:.2g})"
-    )
-    name = "correlation r of distances on the axes and of losses, less what chance reaches in 1 of 20 permutations"
-    return [Part(name, Estimate(r - chance, 0.0, np.inf), Within(0.0), sampled=False, note=note)]
+    e, p = mantel(apart, np.abs(final[:, :, None] - final[:, None, :]))
+    note = f"(p = {p:.2g} over permutations of the {len(names)} learners)"
+    return [Part("correlation r of distances on the axes and of losses", e, More(CORRELATIONS), note=note)]
 
 
 def predicts(data: Data) -> list[Part]:
@@ -59,7 +54,7 @@ def predicts(data: Data) -> list[Part]:
         steps = int(experiment["windows"][window])
         span = "single steps" if steps == 1 else f"sums over {steps:,} steps"
         name = f"rank correlation of alignment and performance, {task}, alpha = {alpha}, {span}"
-        return Part(name, rho, Alike(USEFUL) if decides else None)
+        return Part(name, rho, Alike(RANKS) if decides else None)
 
     conditions = [(task, alpha) for task in TASKS for alpha in ALPHAS]
     return [part(*c, 0, True) for c in conditions] + [part(*c, -1, False) for c in conditions]
@@ -76,10 +71,10 @@ CLAIMS = [
         "clusters",
         "Performance clusters according to the four axes: learners that are alike on them learn alike.",
         "Abstract; Discussion",
-        "Over all pairs of learners: on how many of the four axes they differ, and how far their final losses are "
-        "apart in gaps; the correlation of the two, averaged over both tasks and both alphas (Mantel's test). Holds if "
-        "it exceeds what 95% of 10,000 permutations of the learners reach; does not hold if it does not. Losses are "
-        "means over seeds.",
+        "Over all pairs of learners: on how many of the four axes they differ, and how far their final losses, means "
+        "over seeds, are apart in gaps; the correlation of the two, averaged over both tasks and both alphas "
+        f"(Mantel's). Learners are the sample, and its error is the jackknife's; {CORRELATIONS} matters. Holds if the "
+        "interval lies above zero; does not hold if it lies below, or shows no correlation.",
         clusters,
         "training_loss_mimic",
     ),
@@ -96,12 +91,12 @@ CLAIMS = [
     ),
     Claim(
         "align-predicts-not",
-        "The alignment of gradients at single steps does not predict performance.",
+        "Among these learners, the alignment of gradients at single steps does not tell who learns better.",
         "Gradient similarity (iv); Discussion",
         "Spearman's rank correlation over the eight approximate learners of means over seeds: their alignment with the "
         "exact gradient of their facing, and their performance; positive if better alignment goes with a lower final "
-        f"loss. Both tasks and both alphas; {USEFUL} matters. Holds if every interval, by a bootstrap over seeds, lies "
-        f"within {USEFUL} of zero; does not hold if any lies beyond. Sums over the longest windows are reported.",
+        f"loss. Both tasks and both alphas; {RANKS} matters. Holds if every interval, by a bootstrap over seeds, lies "
+        f"within {RANKS} of zero; does not hold if any lies beyond. Sums over the longest windows are reported.",
         predicts,
         "alignment_analysis",
     ),

@@ -3,9 +3,10 @@
 A claim is a conjunction of parts. A part is a quantity and what is claimed of it, by the one rule of `rule`. The data
 give an estimate of that quantity with a confidence interval, by which the rule judges. The claim holds if all its parts
 hold, and does not hold if any part does not. Each of m parts is judged at confidence 1 - 0.05 / m (Bonferroni), so that
-no more than one claim in twenty fails, or holds, by chance. Nothing is corrected for the number of claims: of many true
-claims that are open to chance, one in twenty may be misjudged. Counts that are no samples, like bytes and operations,
-are judged by their value.
+no more than one claim in twenty fails, or holds, by chance where the difference matters; a true difference that is too
+small to matter may well be judged to be none. Nothing is corrected for the number of claims: of many claims that are
+open to chance, one in twenty may be misjudged. Counts that are no samples, like bytes and operations, are judged by
+their value.
 
 What matters is part of the criterion and written down with the claim; nothing about it depends on the data.
 """
@@ -67,11 +68,13 @@ class Part:
         return in_words(self.relation, *self.interval(confidence)) if self.relation else ""
 
     def weakness(self, confidence: float) -> tuple[int, float]:
-        """Sorts first what fails, then what is not decided, then by the distance to the border in standard errors."""
+        """Sorts first what fails, by how far, then what is not decided, then what holds, both in standard errors."""
         assert self.relation
-        e, rank = self.estimate, {"does not hold": 0, "not decided": 1, "holds": 2}
-        error = e.error if e.error > 0 else 1e-12
-        return rank[self.status(confidence)], self.relation.border(e.value) / error
+        e, status = self.estimate, self.status(confidence)
+        border = self.relation.border(e.value)
+        if status == "does not hold":
+            return 0, border
+        return 1 if status == "not decided" else 2, border / (e.error if e.error > 0 else 1e-12)
 
     def row(self, confidence: float) -> dict[str, Any]:
         """For the ledger's details."""

@@ -12,10 +12,11 @@ states beforehand the smallest difference that matters, δ. Then
 and a claim is one of
 
     More      the quantity is positive       holds if above zero; does not hold if below zero, or if there is none
-    NoMore    the quantity is not negative   holds if above zero, or if there is none; does not hold if below zero
+    NoMore    the quantity is not negative   holds if it lies above -δ and not below zero; does not hold if below zero
     Alike     the quantity is about zero     holds if too small to matter; does not hold if it matters
     Within    it lies from low to high       holds if the interval lies inside; does not hold if it lies outside
-    Includes  a number stated elsewhere      holds if the prediction interval of one more value includes the number
+    Includes  a number stated elsewhere      holds if the prediction interval of one more value includes the number;
+                                             not decided if that interval reaches further than the number is large
 
 Direction and size are told apart in every verdict: a claim may hold by a difference that is too small to matter, and
 may fail by one. `Within` is for quantities that are no differences, such as exponents and counts.
@@ -35,6 +36,7 @@ COSINES = 0.1  # of mean cosines between gradients
 CORRELATIONS = 0.1  # of correlation coefficients
 RATIOS = math.log(1.1)  # of logarithms of ratios: one tenth more, or less
 SHARES = 0.05  # of shares and coefficients of determination
+RANKS = 0.3  # of rank correlations: six pairs in ten are in the same order
 
 
 @runtime_checkable
@@ -89,8 +91,9 @@ class NoMore(Difference):
     """The quantity is not negative: nobody is ahead who should not be."""
 
     def judge(self, low: float, high: float) -> Status:
-        found = self.direction(low, high)
-        return "does not hold" if found == "below zero" else "not decided" if found == "not known" else "holds"
+        if high < 0:
+            return "does not hold"
+        return "holds" if low > -self.matters else "not decided"
 
     def border(self, value: float) -> float:
         return value
@@ -140,10 +143,12 @@ class Within:
 class Includes:
     """The quantity is a stated number less a value of ours, with a prediction interval: it includes zero."""
 
+    stated: float
+
     def judge(self, low: float, high: float) -> Status:
-        if not math.isfinite(low):
-            return "not decided"
-        return "holds" if low <= 0 <= high else "does not hold"
+        if low <= 0 <= high:  # an interval that would include nearly anything says nothing
+            return "holds" if (high - low) / 2 <= abs(self.stated) else "not decided"
+        return "does not hold"
 
     def border(self, value: float) -> float:
         return -abs(value)

@@ -28,8 +28,8 @@ ORDERS = {
 #: How far from its order an exponent counted at finite n may lie, either way.
 TOLERANCE = 0.1
 WORDS = {"bytes": "bytes of state", "flops": "operations a step"}
-#: Seconds need not follow the count: a product of larger matrices runs at a higher speed, until caches are full.
-SECONDS = "Small networks are held up by the time to start each operation, large ones by memory, so seconds differ."
+#: why seconds need not follow the count
+SECONDS = "Small networks are held up by the start of each operation, and large ones no longer fit into the caches."
 
 
 def power(order: str) -> int:

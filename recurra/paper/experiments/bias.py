@@ -27,7 +27,7 @@ class Bias(Experiment):
     Stochastic learners start from M = 0, so that what is measured is the rule and not the start.
     """
 
-    version: ClassVar[int] = 2
+    version: ClassVar[int] = 3
 
     task: str
     networks: int

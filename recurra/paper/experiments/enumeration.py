@@ -3,6 +3,7 @@
 import itertools
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -38,6 +39,10 @@ class Enumeration(Experiment):
     @property
     def name(self) -> str:
         return f"enumeration/{self.learner}"
+
+    @property
+    def parts(self) -> tuple[Any, ...]:
+        return LEARNERS[self.learner], PATTERNS
 
     @property
     def cost(self) -> float:

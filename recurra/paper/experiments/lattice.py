@@ -6,6 +6,7 @@ step alone. A gradient that is then not zero holds that pair (s, t).
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import equinox as eqx
 import jax
@@ -32,6 +33,10 @@ class Lattice(Experiment):
     @property
     def name(self) -> str:
         return f"lattice/{self.learner}"
+
+    @property
+    def parts(self) -> tuple[Any, ...]:
+        return HORIZON, STEPS
 
     @property
     def cost(self) -> float:

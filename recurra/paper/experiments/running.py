@@ -54,7 +54,7 @@ def records_of_replicas(
     learners = {APPLIED: learner}
     recorder = StepRecorder.of({"gradient": record.gradients}, learners)
     experiment = Experiment(LearningStep(network, learners, 0.0), task, recorder)
-    keys = jax.random.split(jax.random.key(1), replicas)
+    keys = jax.random.split(jax.random.fold_in(seed, 1), replicas)
     return _replicated(experiment.traced, seed, keys, steps, jnp.asarray(sampled))["gradient"]
 
 

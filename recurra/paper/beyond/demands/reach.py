@@ -1,8 +1,8 @@
 """How far back a learner learns to look, from the losses of a sweep over lags.
 
 A run's score is 1 - loss / loss of the best constant answer: the share of the label's variance that is explained. The
-answer 0 has a loss of a half for each bit. A seed that diverged explains nothing. At each lag a learner counts at the
-rate of the highest mean score over seeds.
+answer 0 has a loss of a half for each bit. A seed that diverged, or does worse than that answer, explains nothing: its
+score is 0. At each lag a learner counts at the rate of the highest mean score over seeds.
 
 A seed's reach is the lag at which its score first falls to a half, where scores at the lags that were run are joined by
 straight lines. The line starts from score 1 at lag 0, where nothing has to be remembered. If the score never falls so
@@ -30,7 +30,7 @@ def scores(data: Data, bits: int, learner: str) -> tuple[Float[np.ndarray, " lag
         loss = np.asarray(run["loss"], float)[0, ..., -10:].mean(axis=-1)  # (lag, rate, seed)
         share = 1 - loss / (0.5 * bits)
     ended = np.isfinite(share) & (np.asarray(run["diverged"])[0] < 0)
-    share = np.where(ended, share, 0.0)
+    share = np.where(ended, np.maximum(share, 0.0), 0.0)
     best = share.mean(axis=-1).argmax(axis=1)
     return np.asarray(run["tasks"]).astype(float), share[np.arange(len(best)), best].T
 

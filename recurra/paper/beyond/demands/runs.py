@@ -4,8 +4,8 @@ A number of bits is a sweep over lags and over the learning rates of plain gradi
 rate that suits it best for the lag. Pilot runs, on seeds that are not used here, showed that one rate would decide the
 comparison. At 1e-3 RTRL learns a lag of 14 steps within 200,000 steps; a tenth of that rate would need ten times the
 steps. UORO and R-KF-RTRL learn a lag of 8 steps at 1e-4; at 1e-3 their noise drives them away even from a lag of 6.
-RTRL and r-OK, which take ten times as long as the others, run with fewer seeds and at 1e-3 alone, which suited F-BPTT's
-exact gradients best.
+RTRL and r-OK, which take ten times as long as the others, run at 1e-3 alone, which suited F-BPTT's exact gradients
+best. In the full profile r-OK also runs with fewer seeds.
 
 The same pilot chose the rates of the learned parts of DNI and DNI(b) among 0.001, 0.003, 0.01 and 0.05 (DNI(b)'s
 Jacobian at 0.001, 0.003 or 0.01). The ones below were the best, or nearly, with 1, 4 and 8 bits alike; 0.05, the
@@ -40,7 +40,7 @@ class Scale(NamedTuple):
     learners: tuple[str, ...]
     rates: tuple[float, ...]
     seeds: int
-    #: seeds of the slow ones
+    #: of learners that are run with fewer seeds
     slow_seeds: Mapping[str, int]
     steps: int
 

@@ -9,7 +9,7 @@ from matplotlib.ticker import MaxNLocator
 from recurra.paper import plots
 from recurra.paper.analysis import mean
 from recurra.paper.beyond.dni_b.claims import NAMES, added, alignment, final_loss
-from recurra.paper.beyond.dni_b.runs import ALL, NONE, gradients_name, loss_name
+from recurra.paper.beyond.dni_b.runs import ALL, NONE, SCALES, gradients_name, loss_name
 from recurra.paper.claims.base import Data
 from recurra.paper.figures.drawn import Columns, Drawn, counted, seed_mean
 from recurra.paper.figures.labels import Label, label_ends
@@ -26,7 +26,7 @@ COLOURS = {
     "feedback": "#d81b60",
     "jacobian": "#7d5a3c",
 }
-LOSSES = {"add": "cross-entropy", "mimic": "squared error"}
+LOSSES = {"add": "cross-entropy", "mimic": "half the summed squared error"}
 MARKERS = {NONE: "^", ALL: "v", "tanh": "s", "feedback": "o", "jacobian": "D"}
 
 
@@ -131,10 +131,12 @@ def _caption(data: Data, trained: dict[str, list[str]], compared: dict[str, list
     if any(compared.values()):
         all_of = [data[gradients_name(task, x)] for task, variants in compared.items() for x in variants]
         seeds = counted(len(arrays["mean"]) for arrays in all_of)
+        steps = counted(int(arrays["histogram"][0, 0].sum()) // len(arrays["mean"]) for arrays in all_of)
         told.append(
             "Lower panels: each variant trains a network, and F-BPTT says along that run what the exact gradient "
-            "facing the future would be, up to its horizon. The mean cosine of both, each summed over w consecutive "
-            f"steps; mean over {seeds} seeds, bands one standard error to either side."
+            f"facing the future would be, up to its horizon; {steps} steps are compared, after the first "
+            f"{SCALES['full'].skipped:,} of the run (in the full profile). The mean cosine of both, each summed over w "
+            f"consecutive steps; mean over {seeds} seeds, bands one standard error to either side."
         )
     return " ".join(told)
 

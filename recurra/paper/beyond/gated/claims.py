@@ -39,8 +39,8 @@ def behind(data: Data, condition: Condition, x: str, y: str, decides: bool = Tru
 def leaders(data: Data) -> list[Part]:
     """F-BPTT and KF-RTRL against RTRL; every other learner is reported."""
     found = trained(data)
-    others = [*STOCHASTIC, "r-ok", *LOCAL, "e-bptt", "dni", "dni-b"]
-    told = [(c, x) for c in found for x in others if x != "kf-rtrl" and loss_name(*c, x) in data]
+    others = [*NOISY, "r-ok", *LOCAL, "e-bptt", "dni", "dni-b"]
+    told = [(c, x) for c in found for x in others if loss_name(*c, x) in data]
     return [
         *(behind(data, condition, x, "rtrl") for condition in found for x in ("f-bptt", "kf-rtrl")),
         *(behind(data, condition, x, "rtrl", decides=False) for condition, x in told),

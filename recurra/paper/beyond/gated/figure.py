@@ -9,17 +9,18 @@ from matplotlib.figure import Figure
 from recurra.paper import plots
 from recurra.paper.analysis import Estimate, mean
 from recurra.paper.beyond.gated import panels
+from recurra.paper.beyond.gated.claims import NOISY
 from recurra.paper.beyond.gated.measure import Condition, compared, length_correlation, title
 from recurra.paper.beyond.gated.runs import CELL_NAMES, CELLS, RATE, SLOW, gradients_name, loss_name
 from recurra.paper.claims.base import Undecided
 from recurra.paper.figures.drawn import Columns, Data, Drawn, counted
 from recurra.paper.figures.losses import Curve, curve, left_out, windows
-from recurra.paper.setup import LEARNERS, TASKS
+from recurra.paper.setup import LEARNERS, TASKS, N
+from recurra.training.train import LEARNING_RATE
 
 NAME = "gated"
 TITLE = "Do the paper's findings carry over to gated networks?"
 
-NOISY = ("uoro", "r-kf-rtrl")
 #: in inches: the height of a row of panels, of the gap between rows, and of the margins
 ROW, BETWEEN, HEAD, FOOT = 2.75, 0.85, 0.4, 1.0
 
@@ -121,9 +122,10 @@ def _caption(data: Data, curves: Curves, conditions: list[Condition]) -> str:
         cells = " and ".join(CELL_NAMES[cell] for cell in CELLS if any(cell == of for of, _ in curves))
         fewer = " (r-OK has fewest)" if any(SLOW in found for found in curves.values()) else ""
         parts.append(
-            f"Upper panels: loss of networks of 32 units ({cells}) on the paper's tasks of α = 1, at a learning rate "
-            f"of {RATE:g}, ten times the paper's. Lines are means over {counted(c.started for c in every.values())} "
-            f"seeds{fewer}, bands one standard error to either side. Arrows: above the panel. "
+            f"Upper panels: loss of networks of {N} units ({cells}) on the paper's tasks of α = 1, at a learning rate "
+            f"of {RATE:g}, {RATE / LEARNING_RATE:g} times the paper's. Lines are means over "
+            f"{counted(c.started for c in every.values())} seeds{fewer}, bands one standard error to either side. "
+            "Arrows: above the panel. "
             f"{windows(every)} {left_out(every)} Dashed lines on Add: the lowest losses open to a network that knows "
             "nothing of the past, the first dependency, or both."
         )

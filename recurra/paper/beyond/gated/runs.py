@@ -82,7 +82,7 @@ def _trained(cell: str, task: str, learner: str, scale: Scale) -> Trained:
 
 
 def _gradients(cell: str, task: str, scale: Scale) -> Gradients:
-    """RTRL trains; in rate times steps this is as far as the paper's comparison goes, in the full profile."""
+    """RTRL trains; in rate times steps the full profile goes half as far as the paper's comparison."""
     learners = {learner: learner_of(learner, task, ALPHA) for learner in scale.compared}
     parts = (network_of(cell, task), task_of(task, ALPHA), learners)
     return Gradients(gradients_name(cell, task), *parts, scale.gradient_seeds, scale.gradient_steps, RATE)

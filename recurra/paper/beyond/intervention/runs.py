@@ -64,7 +64,7 @@ def noise_name(learner: str, divided: int) -> str:
 
 
 def numbers(data: Data, prefix: str) -> list[int]:
-    """The numbers at the end of the names, of the experiments that were run, that start with the prefix."""
+    """The numbers that follow the prefix in the names of the runs."""
     return sorted(int(name.removeprefix(prefix)) for name in data if name.startswith(prefix))
 
 
@@ -77,21 +77,21 @@ def experiments(profile: Profile) -> list[Experiment]:
     """All of them, at the scale of the profile."""
     scale = SCALES[profile.name]
     found = [
-        _trained(reference_name(name), learner_of(name, TASK, ALPHA), scale.seeds, scale.steps) for name in REFERENCES
+        trained(reference_name(name), learner_of(name, TASK, ALPHA), scale.seeds, scale.steps) for name in REFERENCES
     ]
     for name in scale.noisy:
         learner = _past_facing(name)
-        found.append(_trained(copies_name(name, 1), learner, scale.seeds, scale.steps))
+        found.append(trained(copies_name(name, 1), learner, scale.seeds, scale.steps))
         many = scale.many.get(name, ())
         for k in (*scale.copies, *many):
             seeds = scale.few_seeds if k in many else scale.seeds
-            found.append(_trained(copies_name(name, k), Averaged(learner, k), seeds, scale.steps, COPY * k))
+            found.append(trained(copies_name(name, k), Averaged(learner, k), seeds, scale.steps, COPY * k))
         for k in scale.divided:
             mixed = RTRLWithNoise(learner, k**-0.5)
-            found.append(_trained(noise_name(name, k), mixed, scale.seeds, scale.steps, PAIR))
+            found.append(trained(noise_name(name, k), mixed, scale.seeds, scale.steps, PAIR))
     for share in scale.shares:
         mixed = RTRLWithBias(_past_facing("rflo"), share)
-        found.append(_trained(bias_name(share), mixed, scale.seeds, scale.steps, PAIR))
+        found.append(trained(bias_name(share), mixed, scale.seeds, scale.steps, PAIR))
     return list[Experiment](found)
 
 
@@ -101,8 +101,12 @@ def _past_facing(name: str) -> PastFacing:
     return learner
 
 
-def _trained(name: str, learner: Learner, seeds: int, steps: int, microseconds: float | None = None) -> Trained:
+def trained(
+    name: str, learner: Learner, seeds: int, steps: int, microseconds: float | None = None, streams: int = 1
+) -> Trained:
+    """A run on Add; `microseconds` is how long a step of a seed takes on one core, where that is not as usual."""
     task = task_of(TASK, ALPHA)
-    usual = seconds(learner.about.id, seeds, steps)
+    usual = seconds(learner.about.id, seeds * streams, steps)
     longer = usual if microseconds is None else COMPILE_SECONDS + 1e-6 * microseconds * seeds * steps
-    return Trained(name, network_of(task, ALPHA), learner, task, seeds, steps, slower=longer / usual)
+    parts = network_of(task, ALPHA), learner, task
+    return Trained(name, *parts, seeds, steps, streams=streams, slower=longer / usual)

@@ -153,7 +153,7 @@ CLAIMS = [
         "As derived, KeRNL at its best setting learns better than RFLO.",
         "Add task",
         f"{GAP} Every other seed chooses the setting of σ and learning rate with the least mean loss, and the rest of "
-        f"the seeds judge it against RFLO. {HOLDS}",
+        f"the seeds judge it: RFLO's loss less KeRNL's. {HOLDS}",
         lambda data: best_against_rflo(data, "derived", -1),
         NAME,
     ),

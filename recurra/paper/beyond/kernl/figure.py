@@ -170,7 +170,9 @@ def _row(table: Columns, what: str, streams: int, sigma: float, pace: float, mea
 
 def _caption(data: Data, shown: list[str]) -> str:
     runs = {1: [data[setting_name(v, *at)] for v in shown for at in settings(data, v)]}
-    runs[BATCH] = [run for name, run in data.items() if f"/{BATCH}/" in name or "/copies/" in name]
+    several = [reference_name("rflo", BATCH), filter_name(BATCH), *map(copies_name, shown)]
+    several += [setting_name(v, *at, BATCH) for v in shown for at in settings(data, v)]
+    runs[BATCH] = [data[name] for name in several if name in data]
     seeds = {streams: counted(len(run["loss"]) for run in found) for streams, found in runs.items() if found}
     steps = counted(int(np.max(run["step"])) for run in runs[1])
     fixed = float(behind(data, reference_name("fixed"))[0]) / UNIT

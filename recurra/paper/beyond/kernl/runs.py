@@ -7,14 +7,13 @@ That product, the *pace*, and σ are the axes of the grid.
 
 from typing import NamedTuple
 
-from recurra.learners import KeRNL, Learner
+from recurra.learners import KeRNL
 from recurra.paper.beyond.intervention.averaged import Averaged
+from recurra.paper.beyond.intervention.runs import ALPHA, TASK, trained
 from recurra.paper.beyond.profiles import Profile
 from recurra.paper.experiments.base import Experiment
-from recurra.paper.experiments.training import COMPILE_SECONDS, Trained, seconds
-from recurra.paper.setup import learner_of, network_of, task_of
+from recurra.paper.setup import learner_of
 
-TASK, ALPHA = "add", "1"
 #: KeRNL as its authors derive it, and as the paper authors' program has it: the noise reaches the copy one step late
 VERSIONS = ("derived", "released")
 #: The paper's σ and pace, which is that of a learning rate of 5; and a tenth of this pace.
@@ -74,28 +73,18 @@ def experiments(profile: Profile) -> list[Experiment]:
     """All of them, at the scale of the profile."""
     scale = SCALES[profile.name]
     many, few = (scale.seeds, scale.steps), (scale.few_seeds, scale.steps)
+    batch = (*few, STREAM * BATCH, BATCH)
     reference = lambda name: learner_of(name, TASK, ALPHA)
-    found = [_trained(reference_name(name), reference(name), *many) for name in ("fixed", "rtrl", "rflo")]
-    found.append(_trained(reference_name("rflo", BATCH), reference("rflo"), *few, BATCH))
-    found += [_trained(filter_name(n), KeRNL(learning_rate=0.0), *size, n) for n, size in ((1, many), (BATCH, few))]
+    found = [trained(reference_name(name), reference(name), *many) for name in ("fixed", "rtrl", "rflo")]
+    found.append(trained(reference_name("rflo", BATCH), reference("rflo"), *batch))
+    found += [trained(filter_name(n), KeRNL(learning_rate=0.0), *size) for n, size in ((1, many), (BATCH, batch))]
     for version in VERSIONS:
         for pace in scale.paces:
             for sigma in scale.sigmas:
-                found.append(_trained(setting_name(version, sigma, pace), kernl(version, sigma, pace), *many))
+                found.append(trained(setting_name(version, sigma, pace), kernl(version, sigma, pace), *many))
         for pace in scale.batch_paces:
             name = setting_name(version, pace=pace, streams=BATCH)
-            found.append(_trained(name, kernl(version, SIGMA, pace), *few, BATCH))
+            found.append(trained(name, kernl(version, SIGMA, pace), *batch))
         copies = Averaged(kernl(version, SIGMA, PACE), COPIES)
-        found.append(_trained(copies_name(version), copies, *few, microseconds=COPY * COPIES))
+        found.append(trained(copies_name(version), copies, *few, COPY * COPIES))
     return list[Experiment](found)
-
-
-def _trained(
-    name: str, learner: Learner, seeds: int, steps: int, streams: int = 1, microseconds: float | None = None
-) -> Trained:
-    task = task_of(TASK, ALPHA)
-    usual = seconds(learner.about.id, seeds * streams, steps)
-    each = STREAM * streams if microseconds is None and streams > 1 else microseconds
-    longer = usual if each is None else COMPILE_SECONDS + 1e-6 * each * seeds * steps
-    parts = network_of(task, ALPHA), learner, task
-    return Trained(name, *parts, seeds, steps, streams=streams, slower=longer / usual)

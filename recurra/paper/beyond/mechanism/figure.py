@@ -8,6 +8,7 @@ from matplotlib.axes import Axes
 from matplotlib.colors import to_rgba
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
+from matplotlib.ticker import NullFormatter
 
 from recurra.paper import plots
 from recurra.paper.analysis import mean
@@ -96,6 +97,7 @@ def _against(axes: Axes, data: Data, spectra: list[str], level: int) -> None:
     axes.xaxis.set_minor_formatter("")
     if level == REACHED:
         axes.set_xscale("log")
+        axes.xaxis.set_minor_formatter(NullFormatter())  # labels of a short axis would run into each other
         axes.xaxis.set_major_formatter("{x:g}")
     axes.margins(0.14, 0.1)
     what = "r² of y*(t) from a(t−1)" + (" with noise of variance 1/(ηt)" if level == REACHED else "")

@@ -56,26 +56,25 @@ def delay_line(key: PRNGKeyArray, n: int, dtype: jnp.dtype) -> Float[Array, "n n
 
 
 class Spectrum(NamedTuple):
-    """A way to draw recurrent weights, and what their eigenvalues are like."""
+    """A way to draw recurrent weights, and whether their spectrum is real and the matrix normal."""
 
     draw: MatrixInit
     shown: str
-    eigenvalues: str
     real: bool
     normal: bool
 
 
 SPECTRA = {
-    "orthogonal": Spectrum(orthogonal, "orthogonal", "on the unit circle", real=False, normal=True),
-    "orthogonal-0.9": Spectrum(orthogonal_09, "orthogonal × 0.9", "on the circle of radius 0.9", False, True),
-    "orthogonal-0.7": Spectrum(orthogonal_07, "orthogonal × 0.7", "on the circle of radius 0.7", False, True),
-    "rotations": Spectrum(rotations, "rotations", "any angle, moduli uniform on [0, 1]", False, True),
-    "skew": Spectrum(skew, "skew", "from -i to i", False, True),
-    "gaussian": Spectrum(gaussian, "Gaussian", "in the unit disc", False, False),
-    "symmetric": Spectrum(symmetric, "symmetric", "from -1 to 1", True, True),
-    "reflections": Spectrum(reflections, "reflections", "1 and -1", True, True),
-    "diagonal": Spectrum(diagonal, "diagonal", "uniform on [-1, 1]", True, True),
-    "delay-line": Spectrum(delay_line, "delay line", "0", True, False),
+    "orthogonal": Spectrum(orthogonal, "orthogonal", real=False, normal=True),
+    "orthogonal-0.9": Spectrum(orthogonal_09, "orthogonal × 0.9", False, True),
+    "orthogonal-0.7": Spectrum(orthogonal_07, "orthogonal × 0.7", False, True),
+    "rotations": Spectrum(rotations, "rotations", False, True),
+    "skew": Spectrum(skew, "skew", False, True),
+    "gaussian": Spectrum(gaussian, "Gaussian", False, False),
+    "symmetric": Spectrum(symmetric, "symmetric", True, True),
+    "reflections": Spectrum(reflections, "reflections", True, True),
+    "diagonal": Spectrum(diagonal, "diagonal", True, True),
+    "delay-line": Spectrum(delay_line, "delay line", True, False),
 }
 #: matrices that differ in whether their spectrum is real: real, complex
 PAIRS = (("symmetric", "skew"), ("reflections", "orthogonal"), ("diagonal", "rotations"))

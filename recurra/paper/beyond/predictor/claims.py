@@ -13,7 +13,7 @@ from recurra.paper.beyond.predictor.measure import (
     over_learners,
     over_seeds,
 )
-from recurra.paper.beyond.predictor.runs import CONDITIONS
+from recurra.paper.beyond.predictor.runs import CONDITIONS, HORIZON
 from recurra.paper.claims.base import Claim, Data, Part, Undecided
 from recurra.paper.claims.rule import More, Within
 from recurra.paper.setup import TASKS
@@ -97,7 +97,8 @@ def gained(data: Data) -> list[Part]:
 
 RHO = (
     "ρ is Spearman's rank correlation, over the approximate learners, of alignment with the exact gradient of the same "
-    "facing and minus the final loss; its mean is taken over the conditions of a task, then over the two tasks. "
+    "facing and minus the final loss; its mean is taken over the conditions of a task, then over the two tasks. For "
+    f"what faces the future F-BPTT is taken as exact, which on Mimic it is up to its horizon of {HORIZON} steps. "
     "Conditions in which RTRL is not ahead of fixed W at 95 % confidence are left out."
 )
 OVER_LEARNERS = (
@@ -115,8 +116,10 @@ CLAIMS = [
         "At single steps, alignment with the exact gradient does not predict which learners end with lower losses.",
         "Gradient similarity (iv)",
         f"{RHO} Holds if the 95 % interval lies below {PREDICTIVE}, from where on six pairs of "
-        f"learners in ten are ordered as their losses are; fails if it lies above {PREDICTIVE}. Seeds are the sample "
-        "(bootstrap), since this is said of the paper's learners.",
+        f"learners in ten are ordered as their losses are; fails if it lies above {PREDICTIVE}. Seeds are the sample, "
+        "since this is said of the paper's learners: a bootstrap draws the seeds of training and those of the "
+        "comparison of gradients, which are fewer, each from their own number, and the smallest number, less one, is "
+        "that of the degrees of freedom.",
         single,
         FIGURE,
     ),

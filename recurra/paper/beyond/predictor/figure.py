@@ -1,13 +1,14 @@
 """The figure: rank correlation against the length of the window, and what it is the correlation of."""
 
 from collections.abc import Mapping
+from contextlib import suppress
 
 import numpy as np
 from matplotlib.axes import Axes
 
 from recurra.paper import plots
-from recurra.paper.beyond.predictor.measure import Measured, collected, comparable, longest, over_learners
-from recurra.paper.beyond.predictor.runs import CONDITIONS, experiments, gradients_name, loss_name
+from recurra.paper.beyond.predictor.measure import Measured, comparable, longest, measured, over_learners
+from recurra.paper.beyond.predictor.runs import CONDITIONS, HORIZON, experiments, gradients_name, loss_name
 from recurra.paper.beyond.profiles import Profile
 from recurra.paper.claims.base import Undecided
 from recurra.paper.figures.drawn import Columns, Data, Drawn, counted, listed
@@ -56,18 +57,12 @@ def draw(data: Data) -> Drawn | None:
 
 
 def _found(data: Data) -> dict[str, Measured]:
-    """The conditions that were run in full."""
-    try:
-        return collected(data)
-    except Undecided:  # something is missing somewhere: show what is whole
-        whole = {}
-        for name in CONDITIONS:
-            only = {key: value for key, value in data.items() if key.startswith(f"{NAME}/{name}/")}
-            try:
-                whole |= {key: m for key, m in collected(only).items() if key == name}
-            except Undecided:
-                continue
-        return whole
+    """The conditions that were run in full; one in which something is missing is not shown."""
+    whole = {}
+    for name in CONDITIONS:
+        with suppress(Undecided):
+            whole[name] = measured(data, name)
+    return whole
 
 
 def _curves(axes: Axes, found: Mapping[str, Measured]) -> None:
@@ -146,8 +141,11 @@ def _caption(data: Data, found: Mapping[str, Measured]) -> str:
     return (
         f"Alignment: along RTRL's run of {compared} steps, gradients are summed over w steps, and the cosine is taken "
         "with the exact sum of the same facing: RTRL's for learners that face the past, F-BPTT's for those that face "
-        f"the future. Loss: each learner trained by itself for {steps} steps, mean over the last tenth. "
-        f"{counted(len(m.loss) for m in found.values())} seeds. (a) Spearman's rank correlation, over "
+        f"the future. On Add F-BPTT sees all that matters; on Mimic it is exact up to its horizon of {HORIZON} steps. "
+        f"Loss: each learner trained by itself for {steps} steps, mean over the last tenth. Means over "
+        f"{counted(len(m.loss) for m in found.values())} seeds of training, and over "
+        f"{counted(len(m.alignment) for m in found.values())} of the comparison of gradients. (a) Spearman's rank "
+        "correlation, over "
         f"{counted(len(m.learners) for m in found.values())} approximate learners, of alignment and minus the loss: 1 "
         "if the better aligned always end lower. Bold: the mean over the conditions of a task, then over tasks; its "
         "band is one standard error to either side, by a jackknife over learners. Other panels: a point for each "

@@ -41,11 +41,11 @@ LONG = 10_000
 
 @dataclass(frozen=True)
 class Measured:
-    """Alignment and loss of every approximate learner in one condition."""
+    """Alignment and loss of every approximate learner in one condition, at the seeds of either kind of run."""
 
     learners: tuple[str, ...]
     windows: Int[np.ndarray, " W"]
-    alignment: Float[np.ndarray, "seeds L W"]
+    alignment: Float[np.ndarray, "compared L W"]
     loss: Float[np.ndarray, "seeds L"]
     #: fixed W's loss less RTRL's, and RTRL's
     gap: Float[np.ndarray, " seeds"]
@@ -62,7 +62,7 @@ class Measured:
         taken = self.alignment[:, rows], self.loss[:, rows]
         return Measured(tuple(learners), self.windows, *taken, self.gap, self.rtrl)
 
-    def at(self, window: int) -> Float[np.ndarray, "seeds L"]:
+    def at(self, window: int) -> Float[np.ndarray, "compared L"]:
         """The alignments of one window."""
         return self.alignment[..., list(self.windows).index(window)]
 
@@ -121,16 +121,23 @@ def overall(found: Mapping[str, Measured], window: int) -> float:
 def over_seeds(found: Mapping[str, Measured], window: int) -> Estimate:
     """The overall ρ with its bootstrap error: seeds are the sample.
 
-    A seed has the same weights and data in every run, so that it is drawn in all conditions at once.
+    Losses and alignments are each drawn from as many seeds as they have. A seed has the same weights and data in every
+    run, so that all that has the same number of seeds shares its draws; different numbers are drawn apart. Means of n
+    seeds that are drawn with replacement vary too little, so that their distance from the mean itself is taken times
+    √(n / (n - 1)). Degrees of freedom: the smallest number of seeds, less one.
     """
-    seeds = min(min(len(m.alignment), len(m.loss)) for m in found.values())
-    if seeds < 2:
+    counts = sorted({len(values) for m in found.values() for values in (m.alignment, m.loss)})
+    if counts[0] < 2:
         return Estimate(overall(found, window), float("nan"), 0.0)
-    drawn = np.random.default_rng(0).integers(seeds, size=(DRAWS, seeds))
-    again = lambda m: rank_correlations(m.at(window)[drawn].mean(axis=1), -m.loss[drawn].mean(axis=1))
-    each = balanced({name: again(m) for name, m in found.items()})
-    unbiased = np.sqrt(seeds / (seeds - 1))  # few seeds, drawn with replacement, vary too little
-    return Estimate(overall(found, window), float(unbiased * np.std(each)), seeds - 1.0)
+    rng = np.random.default_rng(0)
+    drawn = {n: rng.integers(n, size=(DRAWS, n)) for n in counts}
+
+    def again(values: Float[np.ndarray, "seeds L"]) -> Float[np.ndarray, "B L"]:
+        n, center = len(values), values.mean(axis=0)
+        return center + np.sqrt(n / (n - 1)) * (values[drawn[n]].mean(axis=1) - center)
+
+    each = balanced({name: rank_correlations(again(m.at(window)), -again(m.loss)) for name, m in found.items()})
+    return Estimate(overall(found, window), float(np.std(each)), counts[0] - 1.0)
 
 
 def over_learners(found: Mapping[str, Measured], window: int, less: int | None = None) -> Estimate:
