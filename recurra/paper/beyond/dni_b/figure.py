@@ -131,12 +131,16 @@ def _caption(data: Data, trained: dict[str, list[str]], compared: dict[str, list
     if any(compared.values()):
         all_of = [data[gradients_name(task, x)] for task, variants in compared.items() for x in variants]
         seeds = counted(len(arrays["mean"]) for arrays in all_of)
-        steps = counted(int(arrays["histogram"][0, 0].sum()) // len(arrays["mean"]) for arrays in all_of)
+        ended = [int(np.isfinite(arrays["mean"][:, 0, 0]).sum()) for arrays in all_of]
+        each = [int(arrays["histogram"][0, 0].sum()) // n for arrays, n in zip(all_of, ended, strict=True) if n]
+        steps = counted(each or [0])
+        lost = sum(len(arrays["mean"]) for arrays in all_of) - sum(ended)
+        gone = f" {lost} of {lost + sum(ended)} runs diverged; their variants have no curve." if lost else ""
         told.append(
             "Lower panels: each variant trains a network, and F-BPTT says along that run what the exact gradient "
             f"facing the future would be, up to its horizon; {steps} steps are compared, after the first "
             f"{SCALES['full'].skipped:,} of the run (in the full profile). The mean cosine of both, each summed over w "
-            f"consecutive steps; mean over {seeds} seeds, bands one standard error to either side."
+            f"consecutive steps; mean over {seeds} seeds, bands one standard error to either side.{gone}"
         )
     return " ".join(told)
 

@@ -119,7 +119,8 @@ CLAIMS = [
         "smaller k leaves. The latter is judged among the numbers of copies that were run at all seeds (full profile: "
         "1, 4, 16 and 64), and reported for larger ones, which were run at few. Holds if every interval of the first "
         f"kind lies above zero, and every one of the second lies above zero or holds zero and lies within "
-        f"{DEFICITS:g} of it; fails if any lies below zero, or if one of the first kind holds zero and lies within {DEFICITS:g} of it.",
+        f"{DEFICITS:g} of it; fails if any lies below zero, or if one of the first kind holds zero and lies "
+        f"within {DEFICITS:g} of it.",
         falls,
         NAME,
     ),

@@ -77,7 +77,8 @@ def experiments(profile: Profile) -> list[Experiment]:
     reference = lambda name: learner_of(name, TASK, ALPHA)
     found = [trained(reference_name(name), reference(name), *many) for name in ("fixed", "rtrl", "rflo")]
     found.append(trained(reference_name("rflo", BATCH), reference("rflo"), *batch))
-    found += [trained(filter_name(n), KeRNL(learning_rate=0.0), *size) for n, size in ((1, many), (BATCH, batch))]
+    found.append(trained(filter_name(), KeRNL(learning_rate=0.0), *many))
+    found.append(trained(filter_name(BATCH), KeRNL(learning_rate=0.0), *batch))
     for version in VERSIONS:
         for pace in scale.paces:
             for sigma in scale.sigmas:
