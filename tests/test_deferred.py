@@ -108,7 +108,7 @@ def trained(specialise, chunk=None, learner=None, **settings):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("streams", [1, 3])
+@pytest.mark.parametrize("streams", [1, pytest.param(3, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("learner", [rc.RTRL(), rc.RFLO()])
 def test_training_follows_the_same_path(learner, streams):
     lazy, plain = (trained(flag, learner=learner, streams=streams) for flag in (True, False))
@@ -150,7 +150,7 @@ def test_rounds_of_several_lengths_go_together():
     np.testing.assert_allclose(lazy.records["norms"]["exact"], plain.records["norms"]["exact"], rtol=1e-9)
 
 
-@pytest.mark.parametrize("strides", [False, True])
+@pytest.mark.parametrize("strides", [False, pytest.param(True, marks=pytest.mark.slow)])
 def test_rounds_of_several_lengths_go_together_where_nothing_is_recorded(strides):
     """Then both wait for the ends of rounds: every second step is one, by their greatest common divisor."""
     network, steps, losses, tensors = rc.Network(rc.RNN(2, 4), 2), 2 * 384, [], []

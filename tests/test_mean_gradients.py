@@ -3,6 +3,7 @@
 import jax
 import jax.numpy as jnp
 import numpy as np
+import optax
 import pytest
 
 import recurra as rc
@@ -13,6 +14,7 @@ from recurra.paper.experiments.held import Held, squared_mean, window_cosines
 from recurra.paper.experiments.horizon import effects
 from recurra.paper.experiments.running import seed_keys, sums_of_gradients
 from recurra.training import record
+from recurra.training.train import LEARNING_RATE
 
 TASK = rc.Add(3, 5)
 NETWORK = rc.Network(rc.RNN(2, 4), 2)
@@ -22,26 +24,26 @@ def nothing(part):
     return None
 
 
-@pytest.mark.parametrize("learning", [0, 40])
-def test_sums_are_those_of_recorded_gradients(learning):
-    """`train` records every gradient at the step it belongs to; with a delay the last ones are not out yet."""
+def test_sums_are_those_of_recorded_gradients():
+    """`train` records each gradient at the step it belongs to; a schedule lets weights learn, and then holds them."""
     learners = {"rtrl": rc.RTRL(), "f-bptt": FutureBPTT(T=4), "rflo": rc.RFLO()}
-    settling, stretches, length = 10, 3, 20
+    learning, settling, stretches, length = 100, 10, 3, 20
     sums = sums_of_gradients(NETWORK, learners, TASK, learning, settling, stretches, length)(seed_keys(2)[1])
-    if learning:  # the weights move, and then stand still: sums over stretches of held weights differ from a run's
-        moved = sums_of_gradients(NETWORK, learners, TASK, 0, settling + learning, stretches, length)(seed_keys(2)[1])
-        assert np.abs(sums["rtrl"] - moved["rtrl"]).max() > 0
-        return
-    result = rc.train(
-        NETWORK, learners["rtrl"], TASK, steps=200, seeds=[1], optimizer=0.0, record={"g": record.gradients},
-        probes={name: learners[name] for name in ("f-bptt", "rflo")}, progress=False,
-    )  # fmt: skip
-    recorded = result.records["g"]
-    for name in learners:
-        leaves = jax.tree.leaves(recorded["applied" if name == "rtrl" else name])
+    rate = lambda step: jnp.where(step < learning, LEARNING_RATE, 0.0)
+    probes = {name: learners[name] for name in ("f-bptt", "rflo")}
+    kept = dict(record={"g": record.gradients}, probes=probes, progress=False, seeds=[1], steps=200)
+    held, never = (rc.train(NETWORK, rc.RTRL(), TASK, optimizer=o, **kept) for o in (optax.sgd(rate), LEARNING_RATE))
+
+    def expected(result, name):
+        leaves = jax.tree.leaves(result.records["g"]["applied" if name == "rtrl" else name])
         rows = np.concatenate([np.asarray(leaf)[0].reshape(len(leaf[0]), -1) for leaf in leaves], axis=1)
-        expected = rows[settling : settling + stretches * length].reshape(stretches, length, -1).sum(1)
-        np.testing.assert_allclose(sums[name], expected, rtol=2e-5, atol=1e-5)
+        begin = learning + settling
+        return rows[begin : begin + stretches * length].reshape(stretches, length, -1).sum(1)
+
+    for name in learners:
+        np.testing.assert_allclose(sums[name], expected(held, name), rtol=1e-6, atol=1e-8)
+        # The control: weights that go on learning give other sums.
+        assert np.abs(sums[name] - expected(never, name)).max() > 1e-5
 
 
 def test_products_of_different_stretches_have_no_bias():

@@ -42,7 +42,7 @@ def test_expectation_is_rtrl_s_tensor(name, cell):
 
 
 @pytest.mark.parametrize(
-    "cell", ["leaky rnn", "lstm", *(pytest.param(c, marks=pytest.mark.slow) for c in ("rnn", "gru"))]
+    "cell", ["leaky rnn", *(pytest.param(c, marks=pytest.mark.slow) for c in ("rnn", "gru", "lstm"))]
 )
 def test_full_rank_kronecker_sum_is_rtrl_without_randomness(cell):
     network, weights, xs, ys = problem(CELLS[cell][0], n=2, n_in=2, steps=8)
