@@ -135,7 +135,7 @@ def _caption(data: Data, trained: dict[str, list[str]], compared: dict[str, list
         each = [int(arrays["histogram"][0, 0].sum()) // n for arrays, n in zip(all_of, ended, strict=True) if n]
         steps = counted(each or [0])
         lost = sum(len(arrays["mean"]) for arrays in all_of) - sum(ended)
-        gone = f" {lost} of {lost + sum(ended)} runs diverged; their variants have no curve." if lost else ""
+        gone = f" {lost} of {lost + sum(ended)} runs diverged and are left out." if lost else ""
         told.append(
             "Lower panels: each variant trains a network, and F-BPTT says along that run what the exact gradient "
             f"facing the future would be, up to its horizon; {steps} steps are compared, after the first "
