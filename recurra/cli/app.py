@@ -200,7 +200,9 @@ def _use_cores(count: int) -> None:
 
 
 @app.command("report")
-def report(out: Annotated[Path, typer.Argument(help="Folder of an earlier `recurra reproduce` or `recurra beyond`.")]) -> None:
+def report(
+    out: Annotated[Path, typer.Argument(help="Folder of an earlier `recurra reproduce` or `recurra beyond`.")],
+) -> None:
     """Rebuild the page from the runs that are kept."""
     _need("paper", "`recurra report`")
     from recurra.paper.commands import report_command

@@ -18,7 +18,7 @@ from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
-from recurra.paper.analysis import Estimate
+from recurra.paper.analysis import Estimate, mean
 from recurra.paper.claims.rule import Relation, Status, in_words
 
 Data = Mapping[str, Mapping[str, np.ndarray]]
@@ -190,6 +190,17 @@ def arrays(data: Data, name: str) -> Mapping[str, np.ndarray]:
     if name not in data:
         raise Undecided(f"Not decided: the experiment {name} was not run.")
     return data[name]
+
+
+def known_gap(values: np.ndarray, where: str = "") -> np.ndarray:
+    """Fixed W's loss less RTRL's at each seed, if its mean is above zero at 95 % confidence: a unit of differences."""
+    found = mean(values)
+    if not found.interval()[0] > 0:
+        raise Undecided(
+            f"Not decided:{' ' * bool(where)}{where} RTRL is not yet ahead of fixed W beyond doubt (by "
+            f"{found.value:.2g} ± {found.error:.1g}), so that there is no gap to measure differences by."
+        )
+    return values
 
 
 def finite(x: float) -> float | None:

@@ -13,7 +13,7 @@ from collections.abc import Callable
 import numpy as np
 
 from recurra.paper.analysis import Estimate, mean, relative, scored, shared
-from recurra.paper.claims.base import Data, Part, Undecided, arrays
+from recurra.paper.claims.base import Data, Part, arrays, known_gap
 from recurra.paper.claims.rule import GAPS, Alike, More, NoMore, Relation
 from recurra.paper.setup import LEARNERS, shown
 
@@ -39,13 +39,7 @@ def final_loss(data: Data, condition: str, learner: str) -> np.ndarray:
 def gap(data: Data, condition: str) -> np.ndarray:
     """Fixed W's loss less RTRL's at each seed, if its mean is known to be positive."""
     values = final_loss(data, condition, "fixed") - final_loss(data, condition, "rtrl")
-    estimate = mean(values)
-    if not estimate.interval()[0] > 0:
-        raise Undecided(
-            f"Not decided: on {title(data, condition)} RTRL is not yet ahead of fixed W beyond doubt "
-            f"(by {estimate.value:.2g} ± {estimate.error:.1g}), so that there is no gap to measure differences by."
-        )
-    return values
+    return known_gap(values, f"on {title(data, condition)}")
 
 
 def behind(data: Data, condition: str, x: str, y: str) -> Estimate:

@@ -1,5 +1,6 @@
 """Natural memory: how well a linear regression reads the label of step t from an untrained network at t + Δt."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -8,10 +9,12 @@ import jax
 import numpy as np
 
 from recurra.learners import Fixed
+from recurra.network import Network
 from recurra.paper.analysis import memory_trace
 from recurra.paper.experiments.base import Advance, Arrays, Experiment
 from recurra.paper.experiments.losses import ALL_FAMILIES
 from recurra.paper.setup import network_of, task_of
+from recurra.tasks import Task
 from recurra.training.train import train
 
 LAGS = np.arange(-15, 6)
@@ -40,18 +43,14 @@ class Memory(Experiment):
 
     def run(self, checkpoint: Path, advance: Advance) -> Arrays:
         network, task, lags = self.parts
-        record = {"state": lambda outcome: outcome.state[0], "label": lambda outcome: outcome.label}
-        result = train(
-            network,
-            Fixed(),
-            task,
-            steps=self.steps,
-            seeds=self.seeds,
-            optimizer=0.0,
-            record=record,
-            progress=False,
-        )
-        states, labels = (jax.tree.leaves(result.records[name])[0] for name in ("state", "label"))
-        traces = [memory_trace(state, label, lags) for state, label in zip(states, labels, strict=True)]
+        traces = [memory_trace(*run, lags) for run in untrained(network, task, self.seeds, self.steps)]
         advance(1.0)
         return {"lag": lags, "r2": np.stack(traces)}
+
+
+def untrained(network: Network, task: Task, seeds: int, steps: int) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    """Each seed's states and labels, (step, ...), of a network that does not learn."""
+    record = {"state": lambda outcome: outcome.state[0], "label": lambda outcome: outcome.label}
+    result = train(network, Fixed(), task, steps=steps, seeds=seeds, optimizer=0.0, record=record, progress=False)
+    states, labels = (jax.tree.leaves(result.records[name])[0] for name in ("state", "label"))
+    return zip(states, labels, strict=True)

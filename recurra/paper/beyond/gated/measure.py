@@ -6,9 +6,9 @@ from itertools import product
 import numpy as np
 from jaxtyping import Float
 
-from recurra.paper.analysis import correlations, mean, scored
+from recurra.paper.analysis import correlations, scored
 from recurra.paper.beyond.gated.runs import CELL_NAMES, CELLS, gradients_name, loss_name
-from recurra.paper.claims.base import Data, Undecided, arrays
+from recurra.paper.claims.base import Data, Undecided, arrays, known_gap
 from recurra.paper.plots import TASK_NAMES
 from recurra.paper.setup import TASKS, shown
 
@@ -49,13 +49,7 @@ def final_loss(data: Data, condition: Condition, learner: str) -> Float[np.ndarr
 def gap(data: Data, condition: Condition) -> Float[np.ndarray, " seeds"]:
     """Fixed W's loss less RTRL's at each seed, if its mean is above zero at 95 % confidence."""
     values = final_loss(data, condition, "fixed") - final_loss(data, condition, "rtrl")
-    found = mean(values)
-    if not found.interval()[0] > 0:
-        raise Undecided(
-            f"Not decided: RTRL is not yet ahead of fixed W beyond doubt with the {title(condition)} (by "
-            f"{found.value:.2g} ± {found.error:.1g}), so that there is no gap to measure differences by."
-        )
-    return values
+    return known_gap(values, f"with the {title(condition)}")
 
 
 def aligned(data: Data, condition: Condition, x: str, y: str) -> Float[np.ndarray, " seeds"]:

@@ -4,15 +4,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import jax
 import numpy as np
 from jaxtyping import Float
 
-from recurra.learners import Fixed
 from recurra.paper.beyond.mechanism.spectra import SPECTRA
 from recurra.paper.experiments.base import Advance, Arrays, Experiment
+from recurra.paper.experiments.memory import untrained
 from recurra.paper.setup import network_of, task_of
-from recurra.training.train import train
 
 #: directions in which a state varies less than this, relative to the largest, are taken as constant
 CONSTANT = 1e-12
@@ -65,19 +63,7 @@ class Reach(Experiment):
 
     def run(self, checkpoint: Path, advance: Advance) -> Arrays:
         network, task = self.parts
-        record = {"state": lambda outcome: outcome.state[0], "label": lambda outcome: outcome.label}
-        result = train(
-            network,
-            Fixed(),
-            task,
-            steps=self.steps,
-            seeds=self.seeds,
-            optimizer=0.0,
-            record=record,
-            progress=False,
-        )
-        states, labels = (jax.tree.leaves(result.records[name])[0] for name in ("state", "label"))
         variances = np.array(self.variances)
-        r2 = [reachable(state, label, variances) for state, label in zip(states, labels, strict=True)]
+        r2 = [reachable(*run, variances) for run in untrained(network, task, self.seeds, self.steps)]
         advance(1.0)
         return {"variance": variances, "r2": np.stack(r2)}

@@ -9,14 +9,13 @@ from recurra.paper.beyond.rates.usable import (
     grid_gap,
     grid_losses,
     grid_name,
-    known_gap,
     long_loss,
     own_losses,
     own_name,
     rates_of,
     spacing,
 )
-from recurra.paper.claims.base import ERROR_RATE, Claim, Data, Part, Undecided, arrays
+from recurra.paper.claims.base import ERROR_RATE, Claim, Data, Part, Undecided, arrays, known_gap
 from recurra.paper.claims.rule import GAPS, More, NoMore, Within
 from recurra.paper.plots import TASK_NAMES
 from recurra.paper.setup import LEARNERS, TASKS, shown

@@ -11,9 +11,8 @@ usable range counts every usable rate of a seed as one step of the grid, in deca
 import numpy as np
 from jaxtyping import Float
 
-from recurra.paper.analysis import mean
 from recurra.paper.beyond.rates.runs import LONG, PAPERS_OWN
-from recurra.paper.claims.base import Data, Undecided, arrays
+from recurra.paper.claims.base import Data, Undecided, arrays, known_gap
 from recurra.paper.claims.rule import GAPS
 from recurra.paper.setup import LEARNERS, TASKS
 
@@ -71,17 +70,6 @@ def grid_gap(data: Data, task: str) -> Float[np.ndarray, " seeds"]:
     """Each seed's gap, if its mean is known to be positive."""
     fixed, rtrl = (grid_losses(data, task, x) for x in ("fixed", "rtrl"))
     return known_gap(fixed[:, best(fixed)] - rtrl[:, best(rtrl)])
-
-
-def known_gap(values: Float[np.ndarray, " seeds"]) -> Float[np.ndarray, " seeds"]:
-    """The values, if their mean is above zero beyond doubt."""
-    estimate = mean(values)
-    if not estimate.interval()[0] > 0:
-        raise Undecided(
-            "Not decided: RTRL is not ahead of fixed W beyond doubt "
-            f"(by {estimate.value:.2g} ± {estimate.error:.1g}), so that there is no gap to measure differences by."
-        )
-    return values
 
 
 def mean_gap(data: Data, task: str) -> float:
