@@ -41,7 +41,11 @@ def copy(tree, number, axis=0):
     return jax.tree.map(lambda leaf: jnp.take(leaf, number, axis), tree)
 
 
-@pytest.mark.parametrize(("learner", "cell"), NOISY.values(), ids=NOISY)
+@pytest.mark.parametrize(
+    ("learner", "cell"),
+    [pytest.param(*each, marks=() if name == "uoro" else pytest.mark.slow) for name, each in NOISY.items()],
+    ids=NOISY,
+)
 def test_the_mean_of_copies_is_the_mean_of_as_many_learners(learner, cell):
     """Step by step, each copy run by itself, from its own start and with its own noise."""
     network, weights, xs, ys = small(cell, steps=4)
@@ -85,6 +89,7 @@ class Alike(Averaged):
         return super().advance(tick, state, jax.tree.map(lambda row: jnp.stack([row[0]] * len(row)), noise))
 
 
+@pytest.mark.slow
 def test_the_mean_of_copies_is_unbiased_with_a_part_of_the_variance():
     """Over all signs of two steps for each of two copies: the mean of M is RTRL's, and the variance is halved."""
     network, weights, xs, ys = problem(CELLS["rnn"][0], n=2, n_in=1, steps=2)

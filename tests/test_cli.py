@@ -419,6 +419,7 @@ def _expect_one_line(outcome, words):
     assert all(word in err for word in words), err
 
 
+@pytest.mark.slow
 def test_bench_measures_and_writes(tmp_path):
     asked = ["--learner", "rflo", "--learner", "rtrl", "--n", "4", "--seeds", "1", "--streams", "1", "--streams", "3"]
     asked += ["--repeats", "1", "--out", "speed"]

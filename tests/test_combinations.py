@@ -21,7 +21,7 @@ from hypothesis import strategies as st
 
 import recurra as rc
 
-COUNT = int(os.environ.get("RECURRA_COMBINATIONS", "10"))
+COUNT = int(os.environ.get("RECURRA_COMBINATIONS", "5"))
 #: the few of `make test` are the same in every run; thousands by hand differ with --hypothesis-seed
 FIXED = "RECURRA_COMBINATIONS" not in os.environ
 LIBRARY = str(Path(rc.__file__).parent)

@@ -209,7 +209,7 @@ def gain_over_readout(name, cell):
 
 def runs_of(names):
     """Every learner on every cell; gated cells take long, but for some learners."""
-    quick = lambda name, cell: cell == "rnn" or (name, cell) in (("uoro", "lstm"), ("dni", "gru"))
+    quick = lambda name, cell: (cell == "rnn" and name not in ("r-ok", "r-kf-rtrl")) or (name, cell) == ("dni", "gru")
     marks = lambda name, cell: () if quick(name, cell) else pytest.mark.slow
     pairs = [pytest.param(name, cell, marks=marks(name, cell)) for cell in RUNS for name in names]
     return pytest.mark.parametrize(("name", "cell"), pairs)

@@ -51,6 +51,7 @@ def test_orthonormal_rows(width, dtype):
     np.testing.assert_allclose(Q @ Q.T, np.diag(expected), atol=DTYPES[dtype])
 
 
+@pytest.mark.slow
 def test_many_at_a_time_are_as_one_by_one():
     batch = jax.random.normal(jax.random.key(0), (7, 5, 5))
     for decompose in (svd, orthonormal_rows):

@@ -37,7 +37,7 @@ def taken(network, learner, weights, xs, ys, resets=False, gaps=False, **more):
 
 
 @pytest.mark.parametrize("name", EXACT)
-@pytest.mark.parametrize("cell", ["leaky rnn", "lstm", "gru"])
+@pytest.mark.parametrize("cell", ["leaky rnn", "lstm", pytest.param("gru", marks=pytest.mark.slow)])
 def test_exact_learners(cell, name):
     learner, oracle = EXACT[name]
     network, weights, xs, ys, path = setting(cell, resets=RESETS, present=PRESENT)

@@ -212,7 +212,11 @@ def test_cells_and_learners_that_cannot_go_together():
         rc.GeneralCell(Silent(), 2, jnp.zeros(4))
 
 
-@pytest.mark.parametrize("name", rc.LEARNERS)
+#: the others are for `make test-all`
+FEW = ("rtrl", "uoro", "rflo", "e-bptt", "dni")
+
+
+@pytest.mark.parametrize("name", [pytest.param(n, marks=() if n in FEW else pytest.mark.slow) for n in rc.LEARNERS])
 def test_broadcasting_is_never_left_to_jax(name):
     """Programs that forbid it for themselves can use the library."""
     with jax.numpy_rank_promotion("raise"):

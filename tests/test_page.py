@@ -30,10 +30,15 @@ def claim(name, status="holds", **changes):
     return entry | changes
 
 
+def failing(finding):
+    return {"part": "a less b", "number": -0.01, "status": "does not hold", "finding": finding}
+
+
 LEDGER = [
     claim("first", finding="above zero, matters"),
     claim("second", "not decided", number=None, uncertainty=None, figure="two"),
-    claim("third", "does not hold", number=float("nan"), uncertainty=np.float64(0.1), finding=SMALL),
+    claim("third", "does not hold", number=float("nan"), uncertainty=np.float64(0.1), finding=SMALL,
+          details={"parts": [failing(SMALL)]}),
     claim("fourth", number=np.float32(-2e6), uncertainty=None, text="<script>alert(1)</script>", figure="two"),
     claim("bytes-a", figure="one", counted=True),
     claim("time-a", figure="one", counted=True),
@@ -216,9 +221,14 @@ def test_the_score_tells_small_failures_counts_and_chance():
         "not hold (by a difference too small to matter), and 1 is not decided by these runs."
     )
     assert chance.startswith("Each of these 4 rests on a sample and is judged at 95% confidence. Nothing is corrected")
-    assert chance.endswith("by chance about one in 20 may be misjudged, here fewer than one.")
+    assert "by chance about one in 20 may be misjudged, here fewer than one." in chance
     many = Scores.of([claim(str(i)) for i in range(60)])
-    assert many.sentences()[-1].endswith("here about 3.")
+    assert "here about 3." in many.sentences()[-1]
+    # One part that matters is enough: the claim does not fail by little.
+    both = claim(
+        "both", "does not hold", finding=SMALL, details={"parts": [failing(SMALL), failing("below zero, matters")]}
+    )
+    assert Score.of([both]).small == 0
     assert len(many.sentences()) == 2
     assert Scores.of([]).sentences() == ["No claims were checked."]
     assert "cannot vary" in Scores.of([claim("x", counted=True)]).sentences()[-1]

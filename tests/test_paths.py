@@ -141,7 +141,8 @@ def by_hand(learner, cell, streams, rate):
 
 
 #: learners of every kind on the three paths that differ most
-KINDS = {"streams": rc.LEARNERS, "vmapped": ("uoro", "e-bptt"), "strides": ("rtrl", "f-bptt")}
+FEW = ("rtrl", "uoro", "kf-rtrl", "rflo", "e-bptt", "f-bptt", "dni")
+KINDS = {"streams": FEW, "vmapped": ("uoro",), "strides": ("f-bptt",)}
 APPLIED_PATHS = ["one seed", "one by one", "vmapped", "streams", "strides", "strides as published"]
 RUNS = [
     pytest.param(name, path, marks=() if name in KINDS.get(path, ()) else slow)

@@ -136,7 +136,9 @@ OF_STREAMS = [
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("learner", "cell"),
-    [(learner, rc.RNN) for learner in OF_STREAMS] + [(rc.RFLO(), rc.LSTM), (rc.RTRL(), rc.LSTM)],
+    [(learner, rc.RNN) for learner in OF_STREAMS[:3]]
+    + [pytest.param(learner, rc.RNN, marks=pytest.mark.slow) for learner in OF_STREAMS[3:]]
+    + [pytest.param(learner, rc.LSTM, marks=pytest.mark.slow) for learner in (rc.RFLO(), rc.RTRL())],
     ids=lambda each: getattr(each, "__name__", type(each).__name__),
 )
 def test_streams_share_weights_and_average_gradients(learner, cell):

@@ -71,7 +71,8 @@ class UnbalancedKFRTRL(rc.KFRTRL):
         return type(state)(A, ((noise[0] / 10 * tick.push((B,))[0] + noise[1] * jnp.diag(D),),))
 
 
-@pytest.mark.parametrize("cell", [pytest.param("rnn", marks=pytest.mark.slow), "leaky rnn"])
+@pytest.mark.slow
+@pytest.mark.parametrize("cell", ["rnn", "leaky rnn"])
 def test_order_of_variances(cell):
     """Total variance over all sign patterns of the same steps: KF below UORO and R-KF, r-OK falling with r."""
     network, weights, xs, ys = problem(CELLS[cell][0], n=2, n_in=1, steps=3)
