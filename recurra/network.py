@@ -2,9 +2,10 @@
 
 from typing import Any, NamedTuple
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float, PRNGKeyArray
+from jaxtyping import Array, ArrayLike, Float, PRNGKeyArray
 
 from recurra import checks
 from recurra.cells.base import Cell, Credit, State, Weights
@@ -14,10 +15,11 @@ from recurra.losses import Loss, SoftmaxCrossEntropy
 
 
 class Readout(NamedTuple):
-    """z = W a + b, where a is the part of the state that the cell shows."""
+    """z = W a + V x + b, where a is the part of the state that the cell shows. V is None without direct connections."""
 
     W: Float[Array, "n_out n"]
     b: Float[Array, " n_out"]
+    V: Float[Array, "n_out n_in"] | None = None
 
 
 class NetworkWeights(NamedTuple):
@@ -31,6 +33,8 @@ class NetworkWeights(NamedTuple):
 class Network(checks.Part):
     """A recurrent network with a readout, ready to learn.
 
+    With `skip` the readout also sees the input directly: z = W a + V x + b.
+
     With `random_feedback` the immediate credit reaches the state through fixed random weights instead of the
     readout's own. The readout itself always follows its exact gradient.
     """
@@ -39,10 +43,12 @@ class Network(checks.Part):
     n_out: int
     loss: Loss = SoftmaxCrossEntropy()
     random_feedback: bool = False
+    skip: bool = False
 
     def __check_init__(self) -> None:
         checks.whole(self, "n_out")
         checks.flag(self, "random_feedback")
+        checks.flag(self, "skip")
         if not isinstance(self.cell, Cell):
             raise TypeError(
                 f"`cell` of Network must be a recurra cell, and is {type(self.cell).__name__}: wrap an Equinox cell "
@@ -53,12 +59,14 @@ class Network(checks.Part):
         self.loss.check_outputs(self.n_out)
 
     def init(self, key: PRNGKeyArray) -> NetworkWeights:
-        """w_out ~ N(0, 1/√n), b_out = 0, and the cell's own start."""
+        """w_out ~ N(0, 1/√n), b_out = 0, V = 0, and the cell's own start."""
         key_cell, key_out, key_feedback = jax.random.split(key, 3)
         n, dtype = self.cell.shown_width, self.cell.dtype
+        V = jnp.zeros((self.n_out, self.cell.n_in), dtype) if self.skip else None
+        W = jax.random.normal(key_out, (self.n_out, n), dtype) / n**0.5
         return NetworkWeights(
             self.cell.init_weights(key_cell),
-            Readout(jax.random.normal(key_out, (self.n_out, n), dtype) / n**0.5, jnp.zeros(self.n_out, dtype)),
+            Readout(W, jnp.zeros(self.n_out, dtype), V),
             random_feedback(key_feedback, self.n_out, n, dtype) if self.random_feedback else None,
         )
 
@@ -67,9 +75,34 @@ class Network(checks.Part):
     ) -> tuple[State, Any, Float[Array, " n_out"]]:
         """One step: the next state, its trace, and the output z."""
         state, trace = self.cell.forward(weights.cell, a, x)
-        return state, trace, matvec(weights.readout.W, self.cell.show(state)) + weights.readout.b
+        W, b, V = weights.readout
+        z = matvec(W, self.cell.show(state)) + b
+        return state, trace, z if V is None else z + matvec(V, x)
+
+    def run(
+        self, weights: NetworkWeights, inputs: Float[ArrayLike, "steps n_in"], state: State | None = None
+    ) -> Float[Array, "steps n_out"]:
+        """The outputs for a sequence of inputs, with nothing learned; from `state`, or from the cell's first one."""
+        inputs = jnp.asarray(inputs, self.cell.dtype)
+        if inputs.ndim != 2 or inputs.shape[1] != self.cell.n_in:
+            raise ValueError(f"`inputs` must have shape (steps, {self.cell.n_in}), and have shape {inputs.shape}.")
+        return _run(self, weights, inputs, self.cell.init_state() if state is None else state)
+
+    def heard(self, a: State, x: Float[Array, " n_in"]) -> Float[Array, " u"]:
+        """All that the readout multiplies, u = (1, a, x), with x only where there are direct connections."""
+        shown = self.cell.show(a)
+        return jnp.concatenate([jnp.ones(1, shown.dtype), shown, *([x] if self.skip else [])])
 
     def credit(self, weights: NetworkWeights, error: Float[Array, " n_out"]) -> Credit:
         """cbar, the immediate credit of the state, from the error dL/dz."""
         feedback = weights.readout.W if weights.feedback is None else weights.feedback
         return self.cell.credit_shown(vecmat(error, feedback))
+
+
+@eqx.filter_jit
+def _run(network: Network, weights: NetworkWeights, inputs: Array, state: State) -> Array:
+    def step(a: State, x: Array) -> tuple[State, Array]:
+        after, _, output = network.forward(weights, a, x)
+        return after, output
+
+    return jax.lax.scan(step, state, inputs)[1]

@@ -34,11 +34,8 @@ _ON_GPU = {"xla_gpu_command_buffer_scheduling_mode": "CONCURRENT"}
 
 @functools.cache
 def compiled(f: Callable, platform: str, runs_once: bool = False, products_in_loop: bool = False) -> Callable:
-    """f, compiled when it is called. Arguments that are not arrays are static. Options in XLA_FLAGS are left alone."""
-    on_cores = (_ONCE_ON_CORES if runs_once else _ON_CORES) | (_INTO_THE_LOOP if products_in_loop else {})
-    wanted = {"cpu": on_cores, "gpu": _ON_GPU}.get(platform, {})
-    flags = os.environ.get("XLA_FLAGS", "")
-    options = {name: value for name, value in wanted.items() if name not in flags and _is_known(name, value)}
+    """f, compiled when it is called. Arguments that are not arrays are static."""
+    options = options_for(platform, runs_once, products_in_loop)
     passed_on: Any = {"compiler_options": options} if options else {}  # to jax.jit
 
     def call(*arguments: Any) -> Any:
@@ -46,6 +43,14 @@ def compiled(f: Callable, platform: str, runs_once: bool = False, products_in_lo
 
     call.__name__ = call.__qualname__ = f.__name__  # the name in profiles
     return eqx.filter_jit(call, **passed_on)  # it makes errors of `eqx.error_if` readable
+
+
+def options_for(platform: str, runs_once: bool = False, products_in_loop: bool = False) -> dict[str, Any]:
+    """The options of a program. What is set in XLA_FLAGS is left alone."""
+    on_cores = (_ONCE_ON_CORES if runs_once else _ON_CORES) | (_INTO_THE_LOOP if products_in_loop else {})
+    wanted = {"cpu": on_cores, "gpu": _ON_GPU}.get(platform, {})
+    flags = os.environ.get("XLA_FLAGS", "")
+    return {name: value for name, value in wanted.items() if name not in flags and _is_known(name, value)}
 
 
 @functools.cache

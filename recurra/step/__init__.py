@@ -12,9 +12,14 @@ E-BPTT emit what is due from labelled steps. **A reset** before step t sets a(t-
 the past does not reach step t, whichever way a learner faces.
 """
 
+from recurra.step.delayed import DelayedState as DelayedState
+from recurra.step.delayed import DelayedStep as DelayedStep
 from recurra.step.learning import APPLIED as APPLIED
 from recurra.step.learning import LearningStep as LearningStep
+from recurra.step.optimizers import SGD as SGD
+from recurra.step.optimizers import Adam as Adam
 from recurra.step.optimizers import Optimizer as Optimizer
+from recurra.step.readouts import RLS as RLS
 from recurra.step.types import GivenCredit as GivenCredit
 from recurra.step.types import GivenError as GivenError
 from recurra.step.types import LearningState as LearningState

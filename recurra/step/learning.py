@@ -1,5 +1,7 @@
 """A network, its learners and an optimizer, taken one step further."""
 
+import dataclasses
+import math
 import zlib
 from collections.abc import Callable
 from typing import Any, cast
@@ -15,9 +17,11 @@ from recurra.cells.tick import Tick
 from recurra.learners import check_pairing
 from recurra.learners.base import Learner, PastFacing
 from recurra.linalg import Outer, average, dense, where, zeros_like
+from recurra.losses import SquaredError
 from recurra.network import Network, NetworkWeights, Readout
 from recurra.step.contracts import check_about, check_parts
 from recurra.step.optimizers import Optimizer, checked_optimizer, descend_if, init_optimizer
+from recurra.step.readouts import RLS
 from recurra.step.types import GivenCredit, GivenError, LearningState, Observed, Outcome
 
 #: the name of the learner whose gradients are applied
@@ -28,7 +32,8 @@ class LearningStep(checks.Part):
     """A network, the learners that watch it, and the optimizer that follows the one called "applied".
 
     With several `streams` the network runs in as many copies that share their weights, each on data of its own, and
-    descends along the mean of their gradients. `gaps` allows steps without a label, and `resets` allows resets.
+    descends along the mean of their gradients. `gaps` allows steps without a label, and `resets` allows resets. The
+    readout follows the optimizer too, unless `readout` is a rule of its own.
     """
 
     network: Network
@@ -37,6 +42,7 @@ class LearningStep(checks.Part):
     streams: int = 1
     gaps: bool = False
     resets: bool = False
+    readout: RLS | None = None
 
     def __check_init__(self) -> None:
         if not isinstance(self.network, Network):
@@ -48,6 +54,13 @@ class LearningStep(checks.Part):
             raise ValueError(
                 f"`learners` must be a dictionary that names the one that trains {APPLIED!r}, as {{'applied': "
                 f"recurra.RFLO()}} does, and is {self.learners!r}."
+            )
+        if self.readout is not None and not isinstance(self.readout, RLS):
+            raise TypeError(f"`readout` must be recurra.RLS() or None, and is {self.readout!r}.")
+        if self.readout is not None and not isinstance(self.network.loss, SquaredError):
+            raise TypeError(
+                f"Recursive least squares needs squared error, and the network's loss is {self.network.loss!r}: use "
+                "loss=recurra.SquaredError(), or leave `readout` out."
             )
         for name, learner in self.learners.items():
             _check_learner(name, learner)
@@ -64,20 +77,33 @@ class LearningStep(checks.Part):
 
     def start(self, key_weights: PRNGKeyArray, key_learners: PRNGKeyArray) -> LearningState:
         """The state before the first step, with a key for the weights and one for what learners draw."""
+        return self.start_from(self.first_weights(key_weights), key_learners)
+
+    def first_weights(self, key: PRNGKeyArray) -> NetworkWeights:
+        """The weights before the first step."""
+        weights = self.network.init(key)
+        return weights if self.readout is None else weights._replace(readout=zeros_like(weights.readout))
+
+    def start_from(self, weights: NetworkWeights, key_learners: PRNGKeyArray) -> LearningState:
+        """The state before the first step, with given weights."""
         cell = self.network.cell
-        weights = self.network.init(key_weights)
         first = lambda name: lambda key: self.learners[name].init(cell, weights.cell, key, self.network.n_out)
         learners = {name: self.each_stream(first(name), own) for name, own in self.own_keys(key_learners).items()}
         count = lambda wanted: self.in_every_stream(jnp.zeros((), "int32")) if wanted else None
         return LearningState(
             jnp.zeros((), "int32"),
             weights,
-            (init_optimizer(self.optimizer, weights.cell), init_optimizer(self.optimizer, weights.readout)),
+            (init_optimizer(self.optimizer, weights.cell), self._init_readout(weights)),
             self.in_every_stream(cell.init_state()),
             learners,
             count(self.gaps),
             count(self.resets),
         )
+
+    def _init_readout(self, weights: NetworkWeights) -> PyTree:
+        if self.readout is not None:
+            return self.readout.init(self.network)
+        return init_optimizer(self.optimizer, weights.readout)
 
     def noise(self, key: PRNGKeyArray, steps: int) -> dict[str, PyTree]:
         """The random numbers of so many steps for every learner, axes time and streams first. `observe` takes a row."""
@@ -148,10 +174,29 @@ class LearningStep(checks.Part):
         judged = False if isinstance(target, GivenCredit) else True if present is None else present
         optimizers, weights = state.optimizers, state.weights
         cell = descend_if(moves, self.optimizer, gradients[APPLIED], optimizers[0], weights.cell)
-        out = descend_if(judged, self.optimizer, self._mean(readout, judged), optimizers[1], weights.readout)
+        out = self._follow(judged, seen, readout)
         weights = weights._replace(cell=cell[0], readout=out[0])
-        after = LearningState(t + 1, weights, (cell[1], out[1]), seen.after, learners, unlabelled, first)
+        t_next, first = self._counted(t + 1, first)
+        after = LearningState(t_next, weights, (cell[1], out[1]), seen.after, learners, unlabelled, first)
         return after, Outcome(t, state.weights, seen.x, label, seen.output, loss, seen.after, gradients, emitted)
+
+    def _follow(self, judged: Array | bool, seen: Observed, gradient: Readout) -> tuple[Readout, PyTree]:
+        """The readout after the step, and what its rule or optimizer keeps."""
+        readout, kept = seen.state.weights.readout, seen.state.optimizers[1]
+        if self.readout is None:
+            return descend_if(judged, self.optimizer, self._mean(gradient, judged), kept, readout)
+        u = self.over_streams(self.network.heard)(seen.after, seen.x)
+        return self.readout.follow(judged, gradient.b, u, kept, readout)
+
+    def _counted(self, t: Array, first: Array | None) -> tuple[Array, Array | None]:
+        """The number of the next step, and of the latest reset. Learners need t only up to multiples of their periods.
+
+        So once it is large, t is set back by such a multiple, and a loop may last as long as it likes.
+        """
+        far = _set_back(self.learners)
+        is_far = t >= 2 * far
+        earlier = lambda number: jnp.where(is_far, number - far, number)
+        return earlier(t), None if first is None else jnp.maximum(earlier(first), -far)
 
     def _look(
         self, seen: Observed, target: Any, present: Array | None, first: Array | None
@@ -164,15 +209,26 @@ class LearningStep(checks.Part):
             views = seen.before, seen.after, seen.trace, label, error, cbar, seen.reset, first
             tick = Tick(cell, weights.cell, t, *views)
             pairs = {n: learner.step(tick, learners[n], seen.noise[n]) for n, learner in self.learners.items()}
-            readout: Any = Readout(cast(Any, Outer(error, cell.show(seen.after))), error)
+            V = Outer(error, seen.x) if self.network.skip else None
+            readout: Any = Readout(cast(Any, Outer(error, cell.show(seen.after))), error, cast(Any, V))
             return loss, label, readout, *({n: pair[i] for n, pair in pairs.items()} for i in (0, 1))
 
         # The state has no leading axis over streams, but for those of the learners, which are passed by themselves.
         alone = seen._replace(state=cast(Any, None))
         loss, *others = self.over_streams(of_stream)(alone, target, present, first, seen.state.learners)
-        if self.streams > 1:
-            loss = average(loss) if present is None else _mean_where(present, loss)
-        return loss, *others
+        return self._mean_loss(loss, present), *others
+
+    def loss_of(self, output: Float[Array, "*streams n_out"], target: Any, present: Array | None) -> Float[Array, ""]:
+        """The loss of an output, whichever step it is from; nan where there is no label."""
+        if isinstance(target, GivenError | GivenCredit):
+            return jnp.full((), jnp.nan, output.dtype)
+        loss = self.over_streams(lambda output, label: self.network.loss(output, label)[0])(output, target)
+        return self._mean_loss(loss if present is None else jnp.where(present, loss, jnp.nan), present)
+
+    def _mean_loss(self, loss: Array, present: Array | None) -> Float[Array, ""]:
+        if self.streams == 1:
+            return loss
+        return average(loss) if present is None else _mean_where(present, loss)
 
     def due(self, name: str, state: LearningState, is_due: Bool[Array, ""] | bool = True) -> LearningState:
         """The state after the work that is due of the learner `name`, if `is_due`.
@@ -274,12 +330,22 @@ def _check_learner(name: Any, learner: Any) -> None:
     check_about(learner)
 
 
+def _set_back(learners: dict[str, Learner]) -> int:
+    """A large number of steps that is a multiple of every period of the learners, and of the lengths of their rings."""
+    fields = (getattr(each, field.name) for each in learners.values() for field in dataclasses.fields(each))
+    counts = [field for field in fields if type(field) is int and field > 0]
+    both = math.lcm(*counts, *(count + 1 for count in counts))
+    limit = 2**29  # twice this fits into 32 bits
+    return limit // both * both if both <= limit else limit
+
+
 def _steps_since_label(state: LearningState, present: Array | None) -> Array | None:
     if present is None:
         return None if state.unlabelled is None else jnp.zeros_like(state.unlabelled)
     if state.unlabelled is None:
         raise ValueError("`present` was given, and this step was built without gaps: use LearningStep(gaps=True).")
-    return jnp.where(present, 0, state.unlabelled + 1)
+    # After 2³¹ steps the sum would be negative; the count then stays where it is.
+    return jnp.where(present, 0, jnp.maximum(state.unlabelled + 1, state.unlabelled))
 
 
 def _mean_where(present: Bool[Array, " streams"], loss: Float[Array, " streams"]) -> Float[Array, ""]:

@@ -1,4 +1,10 @@
-"""Gradient descent: a bare learning rate, or any Optax optimizer."""
+"""Gradient descent: a bare learning rate, an optimizer described by its numbers, or any of Optax's.
+
+A described optimizer can be saved with a model, and its numbers are arguments of the compiled program. An optimizer of
+Optax's is a pair of functions, and has neither.
+"""
+
+import abc
 
 import jax
 import jax.numpy as jnp
@@ -6,19 +12,78 @@ import optax
 from jaxtyping import Array, Bool, Float, PyTree
 
 from recurra import checks
+from recurra.linalg import decomposable
 
-#: an Optax optimizer, or the rate of plain gradient descent
-Optimizer = optax.GradientTransformation | Float[Array, ""] | float
+Number = float | Float[Array, ""]
+
+
+class Described(checks.Part):
+    """An optimizer that is known by its numbers. With `clip`, longer gradients are scaled to this norm first."""
+
+    @abc.abstractmethod
+    def built(self) -> optax.GradientTransformation:
+        """The same as Optax has it."""
+
+
+class SGD(Described):
+    """Gradient descent with momentum."""
+
+    rate: Number = 1e-3
+    momentum: Number = 0.9
+    clip: Number | None = None
+
+    def __check_init__(self) -> None:
+        checks.in_range(self, "rate", least=0.0)
+        checks.in_range(self, "momentum", least=0.0, most=1.0)
+        _check_clip(self)
+
+    def built(self) -> optax.GradientTransformation:
+        return _clipped(self.clip, optax.sgd(self.rate, self.momentum))  # pyright: ignore[reportArgumentType]
+
+
+class Adam(Described):
+    """Adam (Kingma and Ba, 2015)."""
+
+    rate: Number = 1e-3
+    b1: Number = 0.9
+    b2: Number = 0.999
+    eps: Number = 1e-8
+    clip: Number | None = None
+
+    def __check_init__(self) -> None:
+        checks.in_range(self, "rate", least=0.0)
+        checks.in_range(self, "b1", least=0.0, most=1.0)
+        checks.in_range(self, "b2", least=0.0, most=1.0)
+        checks.in_range(self, "eps", least=0.0)
+        _check_clip(self)
+
+    def built(self) -> optax.GradientTransformation:
+        return _clipped(self.clip, optax.adam(self.rate, self.b1, self.b2, self.eps))  # pyright: ignore[reportArgumentType]
+
+
+def _check_clip(optimizer: SGD | Adam) -> None:
+    if optimizer.clip is not None:
+        checks.in_range(optimizer, "clip", above=0.0)
+
+
+def _clipped(clip: Number | None, rule: optax.GradientTransformation) -> optax.GradientTransformation:
+    return rule if clip is None else optax.chain(optax.clip_by_global_norm(clip), rule)  # pyright: ignore[reportArgumentType]
+
+
+#: an Optax optimizer, a described one, or the rate of plain gradient descent
+Optimizer = optax.GradientTransformation | Described | Float[Array, ""] | float
 
 
 def checked_optimizer(optimizer: Optimizer) -> Optimizer:
-    """An Optax optimizer, or a learning rate as a number."""
-    if isinstance(optimizer, optax.GradientTransformation):
+    """An optimizer, or a learning rate as a number."""
+    if isinstance(optimizer, optax.GradientTransformation | Described):
         return optimizer
     try:
         rate = checks.number(optimizer)
     except TypeError:
-        raise TypeError(f"`optimizer` must be a learning rate or an Optax optimizer, and is {optimizer!r}.") from None
+        raise TypeError(
+            f"`optimizer` must be a learning rate, recurra.Adam() or an Optax optimizer, and is {optimizer!r}."
+        ) from None
     if rate is None:  # traced
         return optimizer
     if not 0 <= rate < float("inf"):
@@ -28,15 +93,23 @@ def checked_optimizer(optimizer: Optimizer) -> Optimizer:
 
 def init_optimizer(optimizer: Optimizer, weights: PyTree) -> PyTree:
     """The optimizer's first state, None for plain gradient descent."""
-    return optimizer.init(weights) if isinstance(optimizer, optax.GradientTransformation) else None
+    rule = _rule(optimizer)
+    return None if rule is None else rule.init(weights)
 
 
 def descend(optimizer: Optimizer, gradient: PyTree, state: PyTree, weights: PyTree) -> tuple[PyTree, PyTree]:
     """The weights, moved, and the optimizer's state."""
-    if not isinstance(optimizer, optax.GradientTransformation):  # a bare learning rate is plain gradient descent
+    rule = _rule(optimizer)
+    if rule is None:  # a bare learning rate is plain gradient descent
         return jax.tree.map(lambda w, g: w - optimizer * g, weights, gradient), None
-    updates, state = optimizer.update(gradient, state, weights)
-    return optax.apply_updates(weights, updates), state
+    if isinstance(optimizer, optax.GradientTransformation):
+        updates, state = rule.update(gradient, state, weights)
+        return optax.apply_updates(weights, updates), state
+    # The numbers of a described optimizer may be arrays, with more digits than the weights.
+    with jax.numpy_dtype_promotion("standard"):
+        gradient = jax.tree.map(lambda g: g.astype(decomposable(g.dtype)), gradient)
+        updates, after = rule.update(gradient, state, weights)
+        return optax.apply_updates(weights, updates), jax.tree.map(lambda new, old: new.astype(old.dtype), after, state)
 
 
 def descend_if(
@@ -48,8 +121,14 @@ def descend_if(
     if moves is True:
         return descend(optimizer, gradient, state, weights)
     moves = jnp.any(moves)
-    if not isinstance(optimizer, optax.GradientTransformation):
+    if not isinstance(optimizer, optax.GradientTransformation | Described):
         return descend(jnp.where(moves, optimizer, 0), gradient, state, weights)  # at rate 0 nothing moves
     # A momentum must not decay where nothing was emitted.
     move = lambda: descend(optimizer, gradient, state, weights)
     return jax.lax.cond(moves, move, lambda: (weights, state))
+
+
+def _rule(optimizer: Optimizer) -> optax.GradientTransformation | None:
+    if isinstance(optimizer, Described):
+        return optimizer.built()
+    return optimizer if isinstance(optimizer, optax.GradientTransformation) else None

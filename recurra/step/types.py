@@ -23,7 +23,8 @@ class GivenCredit(NamedTuple):
 class LearningState(NamedTuple):
     """Everything that goes from one step to the next.
 
-    `t` is the number of the next step, at most 2³¹ - 1. `unlabelled` counts steps since the latest label; it is None in
+    `t` is the number of the next step. After some 2³¹ steps it is set back by a number that no learner notices.
+    `unlabelled` counts steps since the latest label; it is None in
     a step built without `gaps`. `first` is the step of the latest reset; it is None in a step built without `resets`.
     With several streams, what each stream has of its own has a leading axis over streams.
     """

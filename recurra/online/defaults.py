@@ -1,0 +1,58 @@
+"""Forecasters that work without a choice: what `recurra learn` uses."""
+
+from recurra.cells import GRU, LSTM, RNN
+from recurra.learners import LEARNERS
+from recurra.losses import SquaredError
+from recurra.network import Network
+from recurra.online.model import Online
+from recurra.online.race import Race
+from recurra.online.step import OnlineStep
+from recurra.step import APPLIED, RLS, Adam, LearningStep
+
+CELLS = {"rnn": RNN, "gru": GRU, "lstm": LSTM}
+
+
+def forecaster(
+    n_in: int,
+    n_out: int = 1,
+    horizon: int = 1,
+    learner: str = "rflo",
+    cell: str = "rnn",
+    n: int = 32,
+    lags: int = 24,
+    rate: float = 1e-3,
+    forgetting: float = 1.0,
+    ridge: float = 0.1,
+    key: int = 0,
+) -> Online:
+    """A network with a least-squares readout that also sees its inputs directly, and predicts differences.
+
+    The targets must be the first of the `n_in` columns: their latest `lags` values are inputs.
+    """
+    wide = n_in + (lags - 1) * n_out
+    network = Network(CELLS[cell](wide, n), n_out, SquaredError(), skip=True)
+    step = LearningStep(
+        network, {APPLIED: LEARNERS[learner]()}, Adam(rate, clip=1.0), gaps=True, readout=RLS(forgetting, ridge)
+    )
+    return Online(OnlineStep(step, horizon, lags, n_out if lags > 1 else 0, difference=True), key)
+
+
+#: The members of a race: learners, rates, with and without lags. Those called echo do not learn their recurrent weights,
+#: and the readout of the last one stays at zero: it forecasts that nothing changes.
+MEMBERS = {
+    "rtrl": {"learner": "rtrl", "lags": 1},
+    "rflo, 6 lags": {"learner": "rflo", "lags": 6},
+    "rtrl, 24 lags": {"learner": "rtrl", "lags": 24, "forgetting": 0.999},
+    "gru e-bptt, 24 lags": {"learner": "e-bptt", "cell": "gru", "lags": 24},
+    "echo": {"learner": "fixed", "n": 64, "lags": 1},
+    "echo, 24 lags": {"learner": "fixed", "n": 64, "lags": 24, "forgetting": 0.999},
+    "last value": {"learner": "fixed", "n": 1, "lags": 1, "ridge": 1e9},
+}
+
+
+def race(n_in: int, n_out: int = 1, horizon: int = 1, key: int = 0) -> Race:
+    """Six forecasters of different kinds, and the last value, weighted by recent success: nothing has to be chosen.
+
+    The targets must be the first of the `n_in` columns.
+    """
+    return Race({name: forecaster(n_in, n_out, horizon, key=key, **member) for name, member in MEMBERS.items()})

@@ -1,0 +1,62 @@
+"""Models in files: `save` and `load`.
+
+A file holds all that is needed to go on: weights, states, traces, optimizer, readout, scalers, random state, position
+and configuration. A model that was saved and loaded goes on with the same bits as one that was not.
+"""
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from recurra.online.intervals import Intervals
+from recurra.online.keeping import NeedsTemplate
+from recurra.online.model import Online
+from recurra.online.race import Race
+from recurra.saved import archive
+from recurra.saved.archive import SavedFileError, UselessFileError
+
+KIND = "model"
+#: what a file can hold, by the names that files give it
+MODELS: Mapping[str, type[Online] | type[Race] | type[Intervals]] = {
+    "Online": Online,
+    "Race": Race,
+    "Intervals": Intervals,
+}
+
+Model = Online | Race | Intervals
+
+
+def save(path: Path | str, model: Model) -> None:
+    """Put a model into a file. A file that is there is replaced once the new one is complete.
+
+    Models of the library's own parts can be loaded from the file alone. A model with parts of your own is saved too,
+    and loaded with a model built in the same way: `recurra.load(path, like=model)`.
+    """
+    if type(model) not in MODELS.values():
+        raise TypeError(f"`save` takes a recurra.Online, Race or Intervals, and got {model!r}.")
+    try:
+        archive.write(path, KIND, model.state_arrays(), {"type": type(model).__name__, "model": model.description()})
+    except OSError as error:
+        raise SavedFileError(
+            f"{path} cannot be written: {error.strerror or error}. A file that was there before is untouched."
+        ) from error
+
+
+def load(path: Path | str, like: Model | None = None) -> Model:
+    """The model in a file. `like` is a model built in the same way, for one with parts of your own; it stays as it is.
+
+    What is wrong with a file is a `recurra.SavedFileError`. No code of a file is ever run.
+    """
+    arrays, document = archive.read(path, KIND)
+    kind = document.get("type")
+    if not isinstance(kind, str) or kind not in MODELS:
+        raise UselessFileError(f"{path} is damaged: it holds a {kind!r}.")
+    if not isinstance(document.get("model"), dict):
+        raise UselessFileError(f"{path} is damaged: it describes no model.")
+    if like is not None and type(like) is not MODELS[kind]:
+        raise SavedFileError(f"{path} holds a model of class {kind}, and `like` is a {type(like).__name__}.")
+    try:
+        return MODELS[kind].from_saved(document.get("model"), arrays, like)  # pyright: ignore[reportArgumentType]
+    except NeedsTemplate as error:
+        raise SavedFileError(f"{path} needs a template: {error}") from None
+    except ValueError as error:
+        raise UselessFileError(f"{path} cannot be used: {error}.") from error

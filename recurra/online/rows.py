@@ -1,0 +1,133 @@
+"""Rows and labels as a user gives them: checked, and brought into one shape."""
+
+from typing import Any, NamedTuple
+
+import jax
+import numpy as np
+
+from recurra.online.step import OnlineStep
+from recurra.step import GivenCredit, GivenError
+
+
+class Rows(NamedTuple):
+    """Inputs and labels, (rows, streams, numbers), and which labels are there, (rows, streams).
+
+    `target` is what the labels are: labels themselves, or errors or credit in their place.
+    """
+
+    x: np.ndarray
+    y: np.ndarray
+    present: np.ndarray
+    target: type = jax.Array
+
+    def part(self, start: int, stop: int) -> "Rows":
+        """Some of the rows."""
+        return Rows(self.x[start:stop], self.y[start:stop], self.present[start:stop], self.target)
+
+
+def one_row(step: OnlineStep, x: Any, y: Any) -> Rows:
+    """A single row; None for y if it has no label."""
+    streams = step.learning.streams
+    return Rows(_shaped(x, "x", 1, streams, step.n_in), *_labels(step, y, "y", 1))
+
+
+def one_label(step: OnlineStep, y: Any) -> Rows:
+    """A label without its row; None if there is none."""
+    return Rows(np.zeros((1, step.learning.streams, step.n_in)), *_labels(step, y, "y", 1))
+
+
+def many_rows(step: OnlineStep, X: Any, Y: Any) -> Rows:
+    """Many rows; None for Y if none has a label."""
+    streams, n_in = step.learning.streams, step.n_in
+    X = _numbers(X, "X")
+    wanted = (n_in,) if streams == 1 else (streams, n_in)
+    if X.ndim < 2 or X.shape[1:] != wanted:
+        raise ValueError(f"`X` must have shape {_words('rows', wanted)}, and has {X.shape}.")
+    return Rows(X.reshape(len(X), streams, n_in), *_labels(step, Y, "Y", len(X)))
+
+
+def _labels(step: OnlineStep, y: Any, name: str, count: int) -> tuple[np.ndarray, np.ndarray, type]:
+    """The labels, which of them are there, and what they are."""
+    shape, width, kind = (count, step.learning.streams), step.n_out, jax.Array
+    if y is None:
+        return np.zeros((*shape, width)), np.zeros(shape, bool), kind
+    if isinstance(y, np.ma.MaskedArray):
+        return *_unmasked(y, name, *shape, width), kind
+    if isinstance(y, GivenCredit):
+        return _side_by_side(step, y, name, shape), np.ones(shape, bool), GivenCredit
+    if isinstance(y, GivenError):
+        y, kind = y.error, GivenError
+    return _shaped(y, name, *shape, width), np.ones(shape, bool), kind
+
+
+def _side_by_side(step: OnlineStep, given: GivenCredit, name: str, shape: tuple[int, int]) -> np.ndarray:
+    """Credit for all state variables in one array."""
+    widths = step.learning.network.cell.widths
+    if len(given.credit) != len(widths):
+        raise ValueError(
+            f"Credit is needed for {len(widths)} state variables, None where it is 0, and {given!r} was given."
+        )
+    parts = zip(given.credit, widths, strict=True)
+    return np.concatenate([np.zeros((*shape, n)) if c is None else _shaped(c, name, *shape, n) for c, n in parts], -1)
+
+
+def _unmasked(y: np.ma.MaskedArray, name: str, count: int, streams: int, width: int) -> tuple[np.ndarray, np.ndarray]:
+    values = _shaped(y.filled(0), name, count, streams, width)
+    masked = np.ma.getmaskarray(y).reshape(values.shape)
+    in_part = np.argwhere(masked.any(axis=-1) & ~masked.all(axis=-1))
+    if in_part.size:
+        raise ValueError(
+            f"A label is there or missing as a whole, and row {in_part[0][0]} of `{name}` is masked in part."
+        )
+    return values, np.logical_not(masked.all(axis=-1))
+
+
+def _shaped(value: Any, name: str, count: int, streams: int, width: int) -> np.ndarray:
+    """The value as (rows, streams, numbers). Axes of length one may be left out; with many rows, only the last ones."""
+    array = _numbers(value, name)
+    one = (width,) if streams == 1 else (streams, width)
+    full = (count, *one)
+    least = tuple(n for n in one if n > 1)
+    fits = array.shape in (full, full[: len(full) - (width == 1)])
+    if not fits and not (name in ("x", "y") and tuple(n for n in array.shape if n > 1) == least):
+        wanted = _words("rows", one) if name == "Y" else one
+        raise ValueError(f"`{name}` must have shape {wanted}, and has {array.shape}.")
+    return array.reshape(count, streams, width)
+
+
+def _numbers(value: Any, name: str) -> np.ndarray:
+    if isinstance(value, np.ma.MaskedArray) and np.ma.is_masked(value):
+        raise ValueError(f"`{name}` has a mask of NumPy's, and every row needs its inputs: fill them first.")
+    try:
+        if value is None or np.iscomplexobj(value):
+            raise TypeError
+        array = np.asarray(value, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise TypeError(f"`{name}` must hold numbers, and is {value!r:.200}.") from None
+    return array
+
+
+def _words(first: str, others: tuple[int, ...]) -> str:
+    return f"({first}, {', '.join(map(str, others))})"
+
+
+def explain(rows: Rows, i: int, number: int, dtype: np.dtype, origins: tuple[np.ndarray, np.ndarray]) -> str | None:
+    """What is wrong with row i of these, which is row `number` of the stream; None if it is not the row.
+
+    From inputs and labels these `origins` are subtracted before they are rounded.
+    """
+    labels = np.where(rows.present[i][:, None], rows.y[i], 0)
+    for name, values, origin in (("input", rows.x[i], origins[0]), ("label", labels, origins[1])):
+        with np.errstate(over="ignore", invalid="ignore"):
+            wrong = np.argwhere(~np.isfinite((values - origin).astype(dtype)))
+        if wrong.size:
+            stream, column = wrong[0]
+            of_stream = f" of stream {stream}" if len(values) > 1 else ""
+            seen = values[stream, column]
+            why = "is not finite" if not np.isfinite(seen) else f"is too large for {dtype}"
+            return (
+                f"Row {number:,}, column {column} of the {name}{of_stream}, is {seen:g}, which {why}. Nothing was "
+                "learned from this call: leave the row out, or give its value another way (a label may be None or "
+                "masked)."
+            )
+    return None

@@ -1,0 +1,272 @@
+"""One row of a stream: what is prepared before the network sees it, and what becomes of its label.
+
+The core of online models as pure functions, `init`, `observe` and `learn`. They can be compiled, vmapped and looped
+over like the step of learning that they stand on. What they add to it comes from the past alone: running
+standardisation, lagged inputs, targets as differences, labels that arrive late, and random numbers that follow from the
+state.
+"""
+
+from typing import Any, NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray, PyTree, UInt32
+
+from recurra import checks
+from recurra.engine.experiment import Keys
+from recurra.learners.base import Learner
+from recurra.linalg import decomposable
+from recurra.network import NetworkWeights, Readout
+from recurra.online.scaling import Running, nothing_seen, seen, standardised
+from recurra.online.units import change, of_inputs, of_target
+from recurra.step import RLS, DelayedState, DelayedStep, GivenCredit, GivenError, LearningStep, Outcome
+from recurra.step.optimizers import Described
+from recurra.tasks.base import BLOCK
+
+#: A prediction deviates at most so many times as far as any label has.
+BEYOND = 1.5
+
+
+class Noise(NamedTuple):
+    """The random numbers of the present block of steps, and where the next come from."""
+
+    rows: dict[str, PyTree[Array]]
+    key: UInt32[Array, " words"]
+    block: UInt32[Array, ""]
+    slot: Int[Array, ""]
+
+
+class OnlineState(NamedTuple):
+    """Everything that goes from one row to the next. What is not used is None.
+
+    `inputs` are running statistics of the raw inputs, `past` their latest rows, newest first. `target` are statistics
+    of the labels, or of their differences; `reach` is the largest deviation of a label so far, and `last` the latest
+    one.
+    """
+
+    delayed: DelayedState
+    inputs: Running | None
+    past: Float[Array, "*streams lags lagged"] | None
+    target: Running | None
+    reach: Float[Array, "*streams n_out"] | None
+    last: Float[Array, "*streams n_out"] | None
+    started: Bool[Array, ""]
+    noise: Noise
+
+
+class OnlineStep(checks.Part):
+    """A step of learning for raw data as they arrive.
+
+    With `horizon` h ≥ 1 the label of a row is the target's value h rows later. With h = 0 it is the label of the row
+    itself, and arrives after the prediction.
+
+    The network sees the row x(t), and with `lags` > 1 also the first `lagged` columns of the latest rows, down to
+    x(t - lags + 1). `scale_inputs` and `scale_target` standardise by running statistics over the last `memory` rows.
+    With `difference` the network predicts by how much the target will differ from its latest known value.
+
+    Where inputs are scaled, the first `warmup` rows only tell their scale. The network sees them, and learns nothing
+    yet.
+    """
+
+    learning: LearningStep
+    horizon: int = 0
+    lags: int = 1
+    lagged: int = 0
+    scale_inputs: bool = True
+    scale_target: bool = True
+    difference: bool = False
+    memory: int = 100_000
+    warmup: int = 20
+
+    def __check_init__(self) -> None:
+        checks.whole(self, "horizon", least=0)
+        checks.whole(self, "lags")
+        checks.whole(self, "lagged", least=0)
+        checks.whole(self, "memory", least=2)
+        checks.whole(self, "warmup", least=0)
+        for name in ("scale_inputs", "scale_target", "difference"):
+            checks.flag(self, name)
+        if not isinstance(self.learning, LearningStep):
+            raise TypeError(f"`learning` must be a recurra.LearningStep, and is {self.learning!r}.")
+        if not self.learning.gaps:
+            raise ValueError("A stream may lack a label at any time: use LearningStep(gaps=True).")
+        if self.n_in < max(self.lagged, 1):
+            raise ValueError(
+                f"The network has {self.learning.network.cell.n_in} inputs, which is too few for {self.lags} lags of "
+                f"{self.lagged} columns: it needs (lags - 1) · lagged more than there are columns."
+            )
+
+    @property
+    def n_in(self) -> int:
+        """How many numbers a row has."""
+        return self.learning.network.cell.n_in - (self.lags - 1) * self.lagged
+
+    @property
+    def n_out(self) -> int:
+        """How many numbers a label has."""
+        return self.learning.network.n_out
+
+    @property
+    def traced(self) -> "OnlineStep":
+        """The same step with its numbers as arrays, so that another value compiles nothing anew."""
+        dtype = self.learning.network.cell.dtype
+
+        def in_arrays(part: Any) -> Any:
+            # 0.999 needs more digits than short numbers have.
+            kind = decomposable(dtype) if isinstance(part, Described | RLS) else dtype
+            return jax.tree.map(lambda leaf: jnp.asarray(leaf, kind) if isinstance(leaf, float) else leaf, part)
+
+        return jax.tree.map(in_arrays, self, is_leaf=lambda part: isinstance(part, Described | RLS))
+
+    @property
+    def queue(self) -> DelayedStep:
+        """The step with its labels late."""
+        return DelayedStep(self.learning, max(self.horizon, 1))
+
+    def init(self, key: PRNGKeyArray, weights: NetworkWeights | None = None) -> OnlineState:
+        """The state before the first row. The same key gives the same weights and random numbers as in `train`."""
+        step, dtype = self.learning, self.learning.network.cell.dtype
+        keys = Keys(*jax.random.split(key, len(Keys._fields)))
+        learning = step.start_from(step.first_weights(keys.weights) if weights is None else weights, keys.learners)
+        wide = step.in_every_stream
+        has_past = self.lags > 1 and self.lagged
+        last = wide(jnp.zeros(self.n_out, dtype)) if self.difference else None
+        zero = jnp.zeros((), "uint32")
+        first = Noise(self._drawn(keys.noise, zero), jax.random.key_data(keys.noise), zero, jnp.zeros((), "int32"))
+        return OnlineState(
+            self.queue.start(learning, last),
+            wide(nothing_seen(self.n_in, dtype)) if self.scale_inputs else None,
+            wide(jnp.zeros((self.lags - 1, self.lagged), dtype)) if has_past else None,
+            wide(nothing_seen(self.n_out, dtype)) if self.scale_target else None,
+            wide(jnp.zeros(self.n_out, dtype)) if self.scale_target else None,
+            last,
+            jnp.zeros((), bool),
+            first,
+        )
+
+    def observe(
+        self, state: OnlineState, x: Float[Array, "*streams n_in"]
+    ) -> tuple[OnlineState, Float[Array, "*streams n_out"]]:
+        """A row arrives. Returns the next state and the prediction."""
+        wide = self.learning.over_streams
+        before, past = state.inputs, state.past
+        stats = before
+        if before is not None:
+            stats = wide(lambda stats, x: seen(stats, x, self.memory))(before, x)
+            state = state._replace(delayed=self._in_new_inputs(state.delayed, before, stats))
+        heard = x if stats is None else wide(standardised)(stats, x)
+        if past is not None:
+            now = x[..., None, : self.lagged]
+            past = jnp.where(state.started, past, now)  # before the first row all was as it is now
+            of_past = past if stats is None else wide(self._standardised_past)(stats, past)
+            heard = jnp.concatenate([heard, of_past.reshape(*x.shape[:-1], -1)], axis=-1)
+            past = jnp.concatenate([now, past], axis=-2)[..., : self.lags - 1, :]
+        delayed, z = self.queue.observe(state.delayed, heard, note=state.last)
+        shift, scale = self._units(state.target, state.last)
+        after = state._replace(delayed=delayed, inputs=stats, past=past, started=jnp.ones((), bool))
+        if state.reach is None:
+            return after, shift + scale * z
+        # Least squares may be far off where no row has been yet.
+        return after, shift + jnp.clip(scale * z, -BEYOND * state.reach, BEYOND * state.reach)
+
+    def learn(
+        self,
+        state: OnlineState,
+        y: Float[Array, "*streams n_out"] | GivenError | GivenCredit,
+        present: Bool[Array, "*streams"],
+    ) -> tuple[OnlineState, Outcome]:
+        """The label of the oldest row that waits for one, if it is `present`; an error or credit may take its place.
+
+        They are in units of the network's output, and so are label, output and loss of the outcome.
+        """
+        rows, noise = self._noise(state.noise)
+        delayed, target, reach, last = state.delayed, state.target, state.reach, state.last
+        if not isinstance(y, GivenError | GivenCredit):
+            base = self.queue.oldest(delayed).note
+            if target is not None:
+                before, varies = self._units(target, base), self._power(target, base) > 0
+                counted = lambda stats, v, present: seen(stats, v, self.memory, present)
+                target = self.learning.over_streams(counted)(target, y if base is None else y - base, present)
+                delayed = self._in_new_units(delayed, before, self._units(target, base), varies)
+            if last is not None:
+                last = jnp.where(present[..., None], y, last)
+            shift, scale = self._units(target, base)
+            if reach is not None:
+                reach = jnp.where(present[..., None], jnp.maximum(reach, jnp.abs(y - shift)), reach)
+            y = (y - shift) / scale
+        if state.inputs is not None:  # all streams have seen as many rows
+            present = present & (jnp.max(state.inputs.rows) > min(self.warmup, self.memory - 1))
+        delayed, outcome = self.queue.learn(delayed, y, rows, present)
+        return state._replace(delayed=delayed, target=target, reach=reach, last=last, noise=noise), outcome
+
+    def told(
+        self, state: OnlineState, y: Float[Array, "*streams n_out"], present: Bool[Array, "*streams"]
+    ) -> OnlineState:
+        """A value of the target becomes known that is no row's label: those of the first `horizon` rows."""
+        last = None if state.last is None else jnp.where(present[..., None], y, state.last)
+        return state._replace(last=last)
+
+    def _units(self, target: Running | None, base: Array | None) -> tuple[Any, Any]:
+        """shift and scale, with which an output z means shift + scale · z. All streams share one scale."""
+        if target is None:
+            return (0 if base is None else base), 1
+        power = self._power(target, base)
+        scale = jnp.where(power > 0, jnp.sqrt(jnp.where(power > 0, power, 1)), 1)
+        return (target.mean if base is None else base), scale
+
+    def _power(self, target: Running, base: Array | None) -> Float[Array, " n_out"]:
+        """The mean square of what the readout predicts, in its own units; the mean over streams."""
+        power = target.variance + (0 if base is None else target.mean**2)
+        return power if self.learning.streams == 1 else jnp.mean(power, axis=0)
+
+    def _in_new_units(self, delayed: DelayedState, before: tuple, after: tuple, varies: Array) -> DelayedState:
+        if self.learning.streams > 1:  # each has a mean of its own, and all have one readout
+            before, after = (jnp.zeros_like(before[1]), before[1]), (jnp.zeros_like(after[1]), after[1])
+        # Until a target varies it has no unit, and the first weights are right for whichever it will be.
+        before = tuple(jnp.where(varies, *pair) for pair in zip(before, after, strict=True))
+        return _with_readout(delayed, of_target(delayed.weights.readout, before, after))
+
+    def _in_new_inputs(self, delayed: DelayedState, before: Running, after: Running) -> DelayedState:
+        """The readout's direct connections, and the rows that wait, in new units of the inputs; the network adapts."""
+        if not self.learning.network.skip or self.learning.streams > 1:
+            return delayed
+        every = lambda values: jnp.concatenate([values, jnp.tile(values[: self.lagged], self.lags - 1)])
+        cell, kept = delayed.learning.optimizers
+        rule, (r, c) = self.learning.readout, map(every, change(before, after))
+        readout, S = of_inputs(delayed.weights.readout, None if rule is None else kept, r, c)
+        waiting = delayed.waiting._replace(x=r * delayed.waiting.x + c)
+        delayed = delayed._replace(waiting=waiting)
+        return _with_readout(delayed, readout, (cell, kept if rule is None else S))
+
+    def _standardised_past(self, stats: Running, past: Float[Array, "lags lagged"]) -> Float[Array, "lags lagged"]:
+        first = Running(stats.rows, stats.mean[: self.lagged], stats.variance[: self.lagged])
+        return jax.vmap(standardised, (None, 0))(first, past)
+
+    def _drawn(self, key: PRNGKeyArray, block: UInt32[Array, ""]) -> dict[str, PyTree[Array]]:
+        draw = lambda name, own: self.learning.noise_of(name, jax.random.fold_in(own, block), BLOCK)
+        return {name: draw(name, own) for name, own in self.learning.own_keys(key).items()}
+
+    def _noise(self, noise: Noise) -> tuple[dict[str, PyTree[Array]], Noise]:
+        """The random numbers of this step, and of what comes after it."""
+        if not jax.tree.leaves(noise.rows):
+            return noise.rows, noise
+        now = jax.tree.map(lambda rows: rows[noise.slot], noise.rows)
+        is_over = noise.slot + 1 == BLOCK
+        block = noise.block + is_over.astype("uint32")
+        draw = lambda: self._drawn(jax.random.wrap_key_data(noise.key), block)
+        rows = jax.lax.cond(is_over, draw, lambda: noise.rows)
+        return now, Noise(rows, noise.key, block, jnp.where(is_over, 0, noise.slot + 1))
+
+
+def _with_readout(delayed: DelayedState, readout: Readout, optimizers: Any = None) -> DelayedState:
+    learning = delayed.learning
+    weights = learning.weights._replace(readout=readout)
+    optimizers = learning.optimizers if optimizers is None else optimizers
+    return delayed._replace(learning=learning._replace(weights=weights, optimizers=optimizers))
+
+
+def with_learner(step: OnlineStep, name: str, learner: Learner) -> OnlineStep:
+    """The step with another learner, or another form of one."""
+    learners = step.learning.learners | {name: learner}
+    return eqx.tree_at(lambda each: each.learning.learners, step, learners, is_leaf=lambda node: isinstance(node, dict))
