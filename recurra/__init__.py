@@ -19,6 +19,20 @@ if TYPE_CHECKING:  # what tools and readers see; at run time each name is import
     from recurra.losses import SoftmaxCrossEntropy as SoftmaxCrossEntropy
     from recurra.losses import SquaredError as SquaredError
     from recurra.network import Network as Network
+    from recurra.online.defaults import forecaster as forecaster
+    from recurra.online.defaults import race as race
+    from recurra.online.errors import Diverged as Diverged
+    from recurra.online.files import load as load
+    from recurra.online.files import save as save
+    from recurra.online.intervals import Intervals as Intervals
+    from recurra.online.model import Online as Online
+    from recurra.online.race import Race as Race
+    from recurra.online.step import OnlineStep as OnlineStep
+    from recurra.saved.archive import SavedFileError as SavedFileError
+    from recurra.step import RLS as RLS
+    from recurra.step import SGD as SGD
+    from recurra.step import Adam as Adam
+    from recurra.step import DelayedStep as DelayedStep
     from recurra.step import GivenCredit as GivenCredit
     from recurra.step import GivenError as GivenError
     from recurra.step import LearningStep as LearningStep
@@ -51,7 +65,15 @@ _HOMES = {
     "linalg": ("noise",),
     "losses": ("Loss", "SigmoidCrossEntropy", "SoftmaxCrossEntropy", "SquaredError"),
     "network": ("Network",),
-    "step": ("GivenCredit", "GivenError", "LearningStep", "Outcome"),
+    "online.defaults": ("forecaster", "race"),
+    "online.errors": ("Diverged",),
+    "online.files": ("load", "save"),
+    "online.intervals": ("Intervals",),
+    "online.model": ("Online",),
+    "online.race": ("Race",),
+    "online.step": ("OnlineStep",),
+    "saved.archive": ("SavedFileError",),
+    "step": ("RLS", "SGD", "Adam", "DelayedStep", "GivenCredit", "GivenError", "LearningStep", "Outcome"),
     "tasks": ("BLOCK", "Add", "Arrays", "Mimic", "Rows", "Task"),
     "training": ("record",),
     "training.checkpoint": ("CheckpointError",),

@@ -15,14 +15,15 @@ import pytest
 
 import recurra as rc
 from recurra.engine import plan
+from recurra.saved import archive
+from recurra.saved.whole_files import InUseError, held, write_whole
 from recurra.training import checkpoint
 from recurra.training.gather import LossWindows
 from recurra.training.interrupts import ASKING
-from recurra.training.whole_files import InUseError, held, write_whole
 from small_runs import asks_to_stop_after, network, train
 
 #: a program that takes a place, written in
-TAKES = "from pathlib import Path; from recurra.training.whole_files import held; held(Path('{}')).__enter__()"
+TAKES = "from pathlib import Path; from recurra.saved.whole_files import held; held(Path('{}')).__enter__()"
 
 
 def interrupted(*arguments, after, number=signal.SIGINT, **settings):
@@ -58,7 +59,7 @@ def test_ignored_signals_stay_ignored_and_a_program_s_own_handler_stays():
 
 
 def test_an_interrupted_run_goes_on_from_its_checkpoint_with_the_same_bits(tmp_path):
-    file = tmp_path / "run.npz"
+    file = tmp_path / "run.safetensors"
     settings = {"steps": 40_000, "seeds": 3, "window": 1000}
     whole = train(rc.UORO(), **settings)
     stopped = interrupted(rc.UORO(), seeds=3, after=20_000, checkpoint=file)
@@ -72,7 +73,7 @@ def test_an_interrupted_run_goes_on_from_its_checkpoint_with_the_same_bits(tmp_p
 
 def test_a_finished_run_stays_until_another_takes_its_file_over(tmp_path):
     """A kill between the end of the run and the moment its caller saves the result loses nothing."""
-    file, seen = tmp_path / "run.npz", []
+    file, seen = tmp_path / "run.safetensors", []
     first = train(steps=3000, checkpoint=file)
     again = train(steps=3000, checkpoint=file, progress=seen.append)
     assert seen == [3000]
@@ -86,7 +87,7 @@ def test_a_finished_run_stays_until_another_takes_its_file_over(tmp_path):
 
 def test_checkpoints_come_as_often_as_asked(tmp_path, monkeypatch):
     written = []
-    monkeypatch.setattr(checkpoint, "save_arrays", lambda path, arrays: written.append(int(arrays["done"])))
+    monkeypatch.setattr(archive, "write", lambda path, kind, arrays, about: written.append(about["done"]))
     engine = rc.ScanEngine(chunk=100)
     train(steps=1000, engine=engine, checkpoint=tmp_path / "a", checkpoint_every=0)
     assert len(written) > 10
@@ -102,9 +103,9 @@ def test_a_checkpoint_that_cannot_be_written_costs_the_checkpoint_alone(tmp_path
         raise OSError(errno.ENOSPC, "No space left on device")
 
     whole = train(steps=1000)
-    monkeypatch.setattr(checkpoint, "write_whole", full)
+    monkeypatch.setattr(archive, "write_whole", full)
     with pytest.warns(UserWarning, match="No space left on device. The run goes on"):
-        result = train(steps=1000, checkpoint=tmp_path / "run.npz", checkpoint_every=0)
+        result = train(steps=1000, checkpoint=tmp_path / "run.safetensors", checkpoint_every=0)
     assert np.array_equal(whole.loss, result.loss)
     assert not list(tmp_path.iterdir())
 
@@ -113,17 +114,17 @@ def test_warnings_that_are_errors_cost_no_run(tmp_path, monkeypatch, capsys):
     def full(*_, **__):
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr(checkpoint, "write_whole", full)
+    monkeypatch.setattr(archive, "write_whole", full)
     with warnings.catch_warnings(action="error"):
-        assert train(steps=300, checkpoint=tmp_path / "run.npz").steps == 300
+        assert train(steps=300, checkpoint=tmp_path / "run.safetensors").steps == 300
     assert "The run goes on" in capsys.readouterr().err
-    stopped = interrupted(after=1000, checkpoint=tmp_path / "run.npz")
-    assert "run.npz" not in str(stopped)  # where nothing was kept
+    stopped = interrupted(after=1000, checkpoint=tmp_path / "run.safetensors")
+    assert "run.safetensors" not in str(stopped)  # where nothing was kept
 
 
 def test_an_exception_at_a_bad_moment_leaves_the_checkpoint_that_was_there(tmp_path, monkeypatch):
     """Losses and states in a file belong to the same step, or it is not written and not read."""
-    file, whole, append = tmp_path / "run.npz", train(steps=1000), LossWindows.append
+    file, whole, append = tmp_path / "run.safetensors", train(steps=1000), LossWindows.append
 
     def interrupted_once(self, losses, labelled=None):
         if self.seen >= 300:
@@ -139,19 +140,34 @@ def test_an_exception_at_a_bad_moment_leaves_the_checkpoint_that_was_there(tmp_p
 
 
 def test_an_error_that_may_pass_is_no_reason_to_delete(tmp_path, monkeypatch):
-    file = tmp_path / "run.npz"
+    file = tmp_path / "run.safetensors"
     train(steps=300, checkpoint=file)
-    np.savez(tmp_path / "data.npz", x=np.ones(3))
-    with pytest.raises(rc.CheckpointError, match="is no checkpoint of recurra"):
-        train(steps=300, checkpoint=tmp_path / "data.npz")
 
     def broken(*_, **__):
         raise OSError(errno.EIO, "Input/output error")
 
-    monkeypatch.setattr(checkpoint.np, "load", broken)
+    monkeypatch.setattr(archive, "_filled", broken)
     with pytest.raises(rc.CheckpointError, match=r"cannot be read: Input/output error\. Mend that") as error:
         train(steps=300, checkpoint=file)
     assert not isinstance(error.value, checkpoint.UselessCheckpointError)
+
+
+def test_where_writing_takes_long_checkpoints_come_less_often(tmp_path, monkeypatch):
+    now, written = [0.0], []
+
+    def slow(path, kind, arrays, about):
+        now[0] += 100
+        written.append(about["done"])
+
+    def report(done):
+        now[0] += 25
+
+    monkeypatch.setattr(checkpoint.time, "monotonic", lambda: now[0])
+    monkeypatch.setattr(archive, "write", slow)
+    train(steps=4000, engine=rc.ScanEngine(chunk=100), checkpoint=tmp_path / "a", progress=report)
+    first, second, last = written  # after 25 s, after 900 s more, and in the end
+    assert (first < 100, last) == (True, 4000)
+    assert second - first >= 3600
 
 
 def test_a_run_in_bfloat16_goes_on(tmp_path):
@@ -165,11 +181,11 @@ def test_a_run_in_bfloat16_goes_on(tmp_path):
 def test_a_checkpoint_stays_where_it_is_and_a_stopped_run_travels(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "other").mkdir()
-    stopped = interrupted(after=1000, checkpoint="run.npz", checkpoint_every=0)
+    stopped = interrupted(after=1000, checkpoint="run.safetensors", checkpoint_every=0)
     again = pickle.loads(pickle.dumps(stopped))
     assert (again.signal, again.result.steps, str(again)) == (stopped.signal, stopped.result.steps, str(stopped))
-    train(steps=300, key=5, checkpoint="a.npz", progress=lambda done: os.chdir(tmp_path / "other"))
-    assert (tmp_path / "a.npz").exists()
+    train(steps=300, key=5, checkpoint="a.safetensors", progress=lambda done: os.chdir(tmp_path / "other"))
+    assert (tmp_path / "a.safetensors").exists()
     assert not list((tmp_path / "other").iterdir())
 
 
@@ -179,12 +195,12 @@ def test_a_place_that_cannot_be_written_is_found_before_the_run(tmp_path, monkey
 
     monkeypatch.setattr(checkpoint, "try_place", refuse)
     with pytest.raises(rc.CheckpointError, match="cannot be written: Read-only file system"):
-        train(steps=2_000_000_000, checkpoint=tmp_path / "run.npz")
+        train(steps=2_000_000_000, checkpoint=tmp_path / "run.safetensors")
 
 
 def test_two_runs_cannot_share_a_checkpoint(tmp_path):
     """The second is refused at once, whether it is in this process or in another."""
-    file, refused = tmp_path / "run.npz", []
+    file, refused = tmp_path / "run.safetensors", []
 
     def meanwhile(done):
         if not refused:
@@ -196,7 +212,7 @@ def test_two_runs_cannot_share_a_checkpoint(tmp_path):
 
     train(steps=1000, checkpoint=file, progress=meanwhile)
     assert "another run is using it" in refused[0]
-    assert [path.name for path in tmp_path.iterdir()] == ["run.npz"]
+    assert [path.name for path in tmp_path.iterdir()] == ["run.safetensors"]
 
 
 def test_a_checkpoint_of_four_cores_goes_on_with_the_same_bits_on_two(tmp_path, monkeypatch):
@@ -231,7 +247,7 @@ def test_an_exception_from_progress_loses_nothing(tmp_path, after):
 
 
 def test_a_checkpoint_of_other_settings_is_refused_while_it_is_not_finished(tmp_path):
-    file, rows = tmp_path / "run.npz", np.full((50, 2), 0.5)
+    file, rows = tmp_path / "run.safetensors", np.full((50, 2), 0.5)
     settings = {"optimizer": optax.sgd(0.01), "task": rc.Arrays(rows, rows, repeat=True)}
     interrupted(rc.UORO(), after=1, checkpoint=file, **settings)
     others = {"key": 7, "seeds": 3, "optimizer": optax.sgd(0.02), "task": rc.Arrays(rows + 0.1, rows, repeat=True)}
@@ -246,42 +262,58 @@ def test_a_checkpoint_of_other_settings_is_refused_while_it_is_not_finished(tmp_
         train(**settings, checkpoint=tmp_path)
 
 
-def damaged(arrays, **changes):
-    return {name: value for name, value in (arrays | changes).items() if value is not None}
-
-
 @pytest.mark.parametrize(
     "changes",
     [
-        {"done": np.array(-5)},
+        {"done": -5},
         {"done": None},
+        {"done": 1.5},
         {"identity": None},
+        {"identity": 3},
         {"means": None},
-        {"leaf1": None},
+        {"state.1": None},
+        {"state.1": np.zeros((2, 3), np.int8)},
         {"seen": np.array(7)},
+        {"seen": np.array([7, 8])},
+        {"diverged": np.zeros(3, np.int64)},
+        {"next_record": np.array(7)},
+        {"records.loss": None},
+        {"records.loss": np.zeros((2, 3))},
     ],
     ids=lambda changes: f"{next(iter(changes))}",
 )
-def test_a_damaged_checkpoint_is_one_clear_error(tmp_path, changes):
-    file = tmp_path / "run.npz"
-    train(steps=1000, checkpoint=file)
-    with np.load(file) as kept:
-        arrays = dict(kept)
-    np.savez(file, **damaged(arrays, **changes))
+def test_a_checkpoint_that_is_not_whole_is_one_clear_error(tmp_path, changes):
+    """Files that are undamaged, as far as their checksum tells, and make no sense."""
+    file, settings = tmp_path / "run.safetensors", {"steps": 300, "record": {"loss": lambda outcome: outcome.loss}}
+    train(**settings, checkpoint=file)
+    arrays, about = archive.read(file, "run")
+    for name, value in changes.items():
+        of = about if name in about else arrays
+        assert name in of
+        of[name] = value
+    present = lambda given: {name: value for name, value in given.items() if value is not None}
+    archive.write(file, "run", present(arrays), present(about))
     with pytest.raises(rc.CheckpointError, match="delete it to start over"):
-        train(steps=1000, checkpoint=file)
+        train(**settings, checkpoint=file)
 
 
-def test_a_cut_checkpoint_is_one_clear_error(tmp_path):
-    file = tmp_path / "run.npz"
-    train(steps=1000, checkpoint=file)
+def test_a_cut_checkpoint_and_one_of_an_earlier_version_are_one_clear_error(tmp_path):
+    file = tmp_path / "run.safetensors"
+    train(steps=300, checkpoint=file)
     file.write_bytes(file.read_bytes()[:100])
-    with pytest.raises(rc.CheckpointError, match="a damaged one: delete it to start over"):
-        train(steps=1000, checkpoint=file)
+    with pytest.raises(rc.CheckpointError, match=r"a damaged one: .* Delete it to start over, or name another file"):
+        train(steps=300, checkpoint=file)
+    np.savez(tmp_path / "run.npz", done=np.array(300), identity=np.array("abc"), leaf0=np.ones(3))
+    with pytest.raises(rc.CheckpointError, match=r"no file of recurra.*earlier versions kept runs\. Delete it"):
+        train(steps=300, checkpoint=tmp_path / "run.npz")
+    archive.write(file, "model", {}, {})
+    with pytest.raises(rc.CheckpointError, match=r"holds something else: 'model', and 'run' is asked for") as error:
+        train(steps=300, checkpoint=file)
+    assert not isinstance(error.value, checkpoint.UselessCheckpointError)  # it is good, and nobody should delete it
 
 
 def test_a_checkpoint_keeps_another_kind_of_key(tmp_path):
-    file, settings = tmp_path / "run.npz", {"key": jax.random.key(0, impl="rbg")}
+    file, settings = tmp_path / "run.safetensors", {"key": jax.random.key(0, impl="rbg")}
     first = interrupted(rc.UORO(), **settings, after=1000, checkpoint=file).result
     later = train(rc.UORO(), steps=first.steps + 1000, window=1000, **settings, checkpoint=file)
     whole = train(rc.UORO(), steps=later.steps, window=1000, **settings)

@@ -22,8 +22,9 @@ from recurra.cli import app
 from recurra.cli.parts import build
 from recurra.cli.settings import NEEDS, Settings, checked
 from recurra.network import NetworkWeights
+from recurra.saved.whole_files import held, write_whole
 from recurra.training.result import Result
-from recurra.training.whole_files import write_whole
+from small_runs import asks_to_stop_after
 
 PROGRAM = [sys.executable, "-c", "from recurra.cli import main; main()"]
 SMALL = ["--n", "3", "--seeds", "2", "--steps", "60"]
@@ -217,6 +218,10 @@ def test_diverged_seeds_are_named_and_left_out(recurra_command, instant_training
         (["--out", "."], ["`out`", "folder", "runs.nc"]),
         (["--out", os.devnull, "--force"], ["`out`", "ordinary file"]),
         (["--out", "there.nc"], ["`out`", "there.nc", "--force"]),
+        (["--checkpoint", "."], ["`checkpoint`", "folder", "run.safetensors"]),
+        (["--checkpoint", "missing/run"], ["`checkpoint`", "missing/run", "create it"]),
+        (["--checkpoint", "there.nc"], ["there.nc", "no file of recurra", "it is empty", "Delete it"]),
+        (["--checkpoint", os.devnull], ["/dev/null", "not an ordinary file"]),
         (["--config", "missing.toml"], ["`config`", "missing.toml", "No such file"]),
         (["--config", "."], ["`config`", "folder"]),
         (["--config", "/dev/zero"], ["`config`", "/dev/zero", "longer than 1 MB"]),
@@ -341,6 +346,59 @@ def test_ctrl_c_while_compiling_keeps_what_was_finished(recurra_command, instant
     assert "rtrl" in out
     assert "not trained: uoro" in err
     assert Path("a.nc").exists()
+
+
+TWO = ["train", "--learner", "fixed", "--learner", "rflo", *SMALL[:4], "--steps", "3000", "--window", "100"]
+
+
+@pytest.mark.slow
+def test_the_same_command_goes_on_from_its_checkpoints(recurra_command, monkeypatch):
+    """Also with the same --out. The bits are those of a command that was never interrupted."""
+    train, kept = recurra.train, ["--checkpoint", "run.safetensors", "--out", "runs.nc"]
+
+    def stopped(network, learner, *arguments, **how):
+        progress = asks_to_stop_after(500) if isinstance(learner, recurra.RFLO) else False
+        return train(network, learner, *arguments, **how, progress=progress)
+
+    assert recurra_command(*TWO, "--out", "whole.nc")[0] == 0
+    monkeypatch.setattr(recurra, "train", stopped)
+    status, _, err = recurra_command(*TWO, *kept)
+    assert status == 128 + signal.SIGINT
+    assert "rflo stopped after" in err
+    assert "The same command goes on from there." in err
+    monkeypatch.setattr(recurra, "train", train)
+    for _ in range(2):  # a finished one too
+        status, _, err = recurra_command(*TWO, *kept)
+        assert (status, err.splitlines()[-1]) == (0, "Saved in runs.nc.")
+    assert sorted(os.listdir()) == ["run-fixed.safetensors", "run-rflo.safetensors", "runs.nc", "whole.nc"]
+    with xarray.open_dataset("runs.nc", engine="h5netcdf") as data, xarray.open_dataset("whole.nc") as whole:
+        assert data.identical(whole)
+
+
+def test_what_a_checkpoint_cannot_serve_is_one_line(recurra_command, monkeypatch):
+    train, command = recurra.train, ["train", "--learner", "fixed", *SMALL, "--checkpoint", "run"]
+    monkeypatch.setattr(recurra, "train", lambda *parts, **how: train(*parts, **how, progress=asks_to_stop_after(1)))
+    assert recurra_command(*command, "--out", "runs.nc")[0] == 128 + signal.SIGINT
+    monkeypatch.setattr(recurra, "train", train)
+    _expect_one_line(recurra_command(*command, "--key", "5"), ["run belongs to a run with other settings", "delete it"])
+    other = recurra_command(*command, "--key", "5", "--out", "runs.nc")
+    _expect_one_line(other, ["`out` is runs.nc, which exists"])  # other settings have made it
+    _expect_one_line(recurra_command("train", "--learner", "fixed", *SMALL, "--out", "runs.nc"), ["which exists"])
+    with held(Path("run")):
+        _expect_one_line(recurra_command(*command), ["run cannot be used: another run is using it", "Wait for it"])
+    assert sorted(os.listdir()) == ["run", "runs.nc"]
+    status, out, err = recurra_command(*command, "--out", "runs.nc")  # the same as the first
+    assert (status, err.splitlines()[-1]) == (0, "Saved in runs.nc.")
+    assert out.splitlines()[1].split()[6] == "60"
+
+
+def test_a_checkpoint_that_fails_a_later_learner_costs_that_learner_alone(recurra_command, instant_training):
+    instant_training[recurra.RTRL] = [1.0], {}
+    instant_training[recurra.UORO] = [1.0], recurra.CheckpointError("It belongs to another run.")
+    status, out, err = recurra_command("train", "--learner", "rtrl", "--learner", "uoro", "--seeds", 1, "--json")
+    assert (status, err) == (1, "error: uoro failed: It belongs to another run.\n")
+    assert json.loads(out)["failed"] == {"uoro": "It belongs to another run."}
+    _expect_one_line(recurra_command("train", "--learner", "uoro", "--seeds", 1), ["It belongs to another run."])
 
 
 def test_ctrl_c_in_a_terminal(tmp_path):

@@ -62,7 +62,7 @@ def test_the_long_runs_of_the_docs(tmp_path):
     done = run("\n".join(code("docs/long-runs.md")), tmp_path)
     assert done.returncode == 0, done.stderr
     assert re.search(r"Result\(1 seed, [\d,]+ steps \(interrupted\), final loss 0\.\d+\)", done.stdout)
-    assert (tmp_path / "run.npz").exists()
+    assert (tmp_path / "run.safetensors").exists()
 
 
 def test_the_learner_of_the_docs_trains_and_is_rflo_in_its_limit():

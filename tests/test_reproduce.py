@@ -28,7 +28,8 @@ from recurra.paper.profiles import TINY
 from recurra.paper.reproduce import reproduce as reproduce_runs
 from recurra.paper.reproduction import REPRODUCTION
 from recurra.paper.store import NotKeptError, Store, StoreError
-from recurra.training.checkpoint import CheckpointError, UselessCheckpointError, save_arrays
+from recurra.saved import archive
+from recurra.training.checkpoint import CheckpointError, UselessCheckpointError
 
 COMMAND = [sys.executable, "-c", "from recurra.cli import main; main()"]
 
@@ -64,7 +65,10 @@ def test_all_of_it_then_killed_and_taken_up_again(tmp_path):
         process = subprocess.Popen(
             [*COMMAND, *arguments, "killed"], cwd=tmp_path, env=environment, stderr=subprocess.DEVNULL
         )
-        while process.poll() is None and len(list((tmp_path / "killed" / "runs").glob("*.npz"))) < len(kept) + made:
+        while (
+            process.poll() is None
+            and len(list((tmp_path / "killed" / "runs").glob("*.safetensors"))) < len(kept) + made
+        ):
             time.sleep(0.05)
         time.sleep(2 * chance.random())
         process.kill()
@@ -119,7 +123,7 @@ def test_a_damaged_run_is_named_and_a_changed_setting_is_another_run(tmp_path):
     store.put(first, {"x": np.arange(3)}, seconds=1.0)
     np.testing.assert_array_equal(store.get(first)["x"], [0, 1, 2])
     assert store.get(second) is None
-    (kept,) = (tmp_path / "runs" / "runs").glob("*.npz")
+    (kept,) = (tmp_path / "runs" / "runs").glob("*.safetensors")
     kept.write_bytes(kept.read_bytes()[:50])
     with pytest.raises(StoreError, match=kept.name):
         store.get(first)
@@ -183,7 +187,7 @@ def full(*_, **__):
 def test_a_full_disk_is_one_line_and_loses_nothing(tmp_path, monkeypatch, instants):
     store = Store(tmp_path / "runs")
     reproduce_runs(store, instants[:1], lambda *_: None)
-    monkeypatch.setattr("recurra.paper.store.save_arrays", full)
+    monkeypatch.setattr(archive, "write_whole", full)
     with pytest.raises(NotKeptError, match=r"^Not kept: second \(No space left on device.* goes on from there\.$"):
         reproduce_runs(store, instants, lambda *_: None)
     monkeypatch.setattr("recurra.paper.page._write", full)
@@ -193,15 +197,15 @@ def test_a_full_disk_is_one_line_and_loses_nothing(tmp_path, monkeypatch, instan
 
 
 def test_what_found_no_room_beside_others_is_tried_once_more(tmp_path, monkeypatch, instants):
-    store, tried = Store(tmp_path / "runs"), []
+    store, tried, write_whole = Store(tmp_path / "runs"), [], archive.write_whole
 
-    def full_at_first(path, arrays):
+    def full_at_first(path, write):
         tried.append(path)
         if len(tried) == 1:
             full()
-        save_arrays(path, arrays)
+        write_whole(path, write)
 
-    monkeypatch.setattr("recurra.paper.store.save_arrays", full_at_first)
+    monkeypatch.setattr(archive, "write_whole", full_at_first)
     with pytest.raises(NotKeptError, match="no room for a while"):
         reproduce_runs(store, instants[:1], lambda *_: None)
     assert store.get(instants[0]) is not None
@@ -232,7 +236,7 @@ def test_only_a_useless_checkpoint_is_removed(tmp_path, monkeypatch, instants):
 def test_a_folder_is_for_one_job_at_a_time(tmp_path):
     store = Store(tmp_path / "runs")
     store.remember({"profile": dataclasses.asdict(TINY)})
-    (tmp_path / "runs" / "runs" / ".killed.npz.1234.partial").touch()
+    (tmp_path / "runs" / "runs" / ".killed.safetensors.1234.partial").touch()
     with store.held():
         for command in (
             lambda: report_command(store.directory),

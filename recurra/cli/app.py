@@ -12,12 +12,13 @@ import typer
 
 from recurra import __version__
 from recurra.cli import stopping
-from recurra.cli.comparison import print_table, run
+from recurra.cli.comparison import is_of_same_command, print_table, run
 from recurra.cli.compiled import keep_compiled_programs
 from recurra.cli.extras import lacking
+from recurra.cli.learning.command import learn_command
 from recurra.cli.options import setting
 from recurra.cli.output import Output
-from recurra.cli.parts import build, check_device
+from recurra.cli.parts import build, check_device, full_configuration
 from recurra.cli.settings import Settings, SettingsError, checked, read_toml
 from recurra.cli.streams import closing, complain
 from recurra.training.console import say
@@ -100,6 +101,13 @@ def train_command(
     config: Annotated[Path | None, typer.Option(help="TOML file of settings; options given here override it.")] = None,
     out: Annotated[Path | None, typer.Option(help="Keep the losses in this netCDF file.")] = None,
     force: Annotated[bool, typer.Option("--force", help="Replace the file of --out if it exists.")] = False,
+    checkpoint: Annotated[
+        Path | None,
+        typer.Option(
+            help="Keep the run in this file; the same command goes on from it. With several learners each has its own: "
+            "run.safetensors becomes run-rflo.safetensors."
+        ),
+    ] = None,
     as_json: AsJson = False,
     learners: Annotated[list[str] | None, setting("learners", "Learning", "--learner")] = None,
     steps: Annotated[Any, setting("steps", "Learning")] = None,
@@ -132,11 +140,19 @@ def train_command(
     settings = checked({**(read_toml(config) if config else {}), **typed})
     if out is None:
         check_device()
-        raise typer.Exit(run(settings, build(settings), None, as_json))
+        raise typer.Exit(run(settings, build(settings), None, as_json, checkpoint))
     _need("results", "`recurra train --out`")
-    with Output(out, force) as output:
+
+    def is_own(path: Path) -> bool:
         check_device()
-        raise typer.Exit(run(settings, build(settings), output, as_json))
+        return checkpoint is not None and is_of_same_command(path, full_configuration(settings, build(settings)))
+
+    with Output(out, force, is_own) as output:
+        check_device()
+        raise typer.Exit(run(settings, build(settings), output, as_json, checkpoint))
+
+
+app.command("learn")(learn_command)
 
 
 @app.command("reproduce")

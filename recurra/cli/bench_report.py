@@ -11,8 +11,8 @@ from recurra.cli.settings import SettingsError
 from recurra.cli.stopping import keep, on_leaving, undisturbed
 from recurra.cli.streams import NO_READER, complain, lost, say_lost
 from recurra.learners import LEARNERS
+from recurra.saved.whole_files import InUseError, held, try_place, write_whole
 from recurra.training.provenance import machine, versions
-from recurra.training.whole_files import InUseError, held, try_place, write_whole
 
 REPORT = "bench.json"
 

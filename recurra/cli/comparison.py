@@ -3,13 +3,14 @@
 import json
 import sys
 from collections.abc import Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from recurra import __version__
 from recurra.cli import stopping
 from recurra.cli.output import Output
 from recurra.cli.parts import Parts, full_configuration
-from recurra.cli.settings import Settings
+from recurra.cli.settings import Settings, SettingsError
 from recurra.cli.streams import complain, say_lost
 from recurra.training.console import say
 from recurra.training.interrupts import Interrupted
@@ -20,12 +21,13 @@ if TYPE_CHECKING:
     from recurra.training.result import Result
 
 
-def run(settings: Settings, parts: Parts, output: Output | None, as_json: bool) -> int:
+def run(settings: Settings, parts: Parts, output: Output | None, as_json: bool, checkpoint: Path | None = None) -> int:
     """Train each learner in turn and keep what is finished; the exit status."""
     import jax
 
     import recurra
 
+    files = _checkpoints(checkpoint, list(parts.learners))
     config = full_configuration(settings, parts)
     results: dict[str, Result] = {}
     failed: dict[str, str] = {}
@@ -36,7 +38,14 @@ def run(settings: Settings, parts: Parts, output: Output | None, as_json: bool) 
     try:
         for name, learner in parts.learners.items():
             try:
+                how["checkpoint"] = files.get(name)
                 results[name] = recurra.train(parts.network, learner, parts.task, optimizer=parts.optimizer, **how)
+            except recurra.CheckpointError as error:
+                if not results:
+                    raise SettingsError(str(error)) from None
+                failed[name] = str(error)
+                complain(f"{name} failed: {error}")
+                continue
             except (jax.errors.JaxRuntimeError, MemoryError, OverflowError) as error:  # another learner may fit
                 failed[name] = _reason(error)
                 complain(f"{name} failed: {failed[name]}")
@@ -63,8 +72,38 @@ def run(settings: Settings, parts: Parts, output: Output | None, as_json: bool) 
     if output is not None and kept and results:
         say(output.where())
     if status:
-        say(_interruption(results, settings.steps, missing))
+        goes_on = any(file.exists() for file in files.values())
+        say(_interruption(results, settings.steps, missing) + " The same command goes on from there." * goes_on)
     return status or (1 if failed or not kept else 0)
+
+
+def _checkpoints(path: Path | None, learners: list[str]) -> dict[str, Path]:
+    """The checkpoint of each learner. What is wrong with one of them is found before any is trained."""
+    from recurra.training.checkpoint import CheckpointError, held_checkpoint, read_checkpoint
+
+    if path is None:
+        return {}
+    own = lambda name: path.with_name(f"{path.stem}-{name}{path.suffix}") if len(learners) > 1 else path
+    files = {name: own(name) for name in learners}
+    try:
+        for file in files.values():
+            with stopping.undisturbed(), held_checkpoint(file):
+                if file.exists():
+                    read_checkpoint(file)
+    except CheckpointError as error:
+        raise SettingsError(str(error)) from None
+    return files
+
+
+def is_of_same_command(path: Path, config: dict[str, Any]) -> bool:
+    """Whether a file of results was made with the same settings."""
+    import xarray
+
+    try:
+        with xarray.open_dataset(path, engine="h5netcdf") as data:
+            return json.loads(data.attrs["config"]) == json.loads(json.dumps(config))
+    except Exception:  # it may be any file
+        return False
 
 
 def _reason(error: Exception) -> str:

@@ -10,8 +10,8 @@ from typing import Any
 
 from recurra import __version__
 from recurra.engine.hardware import processor
+from recurra.saved.whole_files import try_place
 from recurra.training.console import say
-from recurra.training.whole_files import try_place
 
 FOLDER = "JAX_COMPILATION_CACHE_DIR"
 #: what JAX warns of where a program could not be read or written, and the program's name

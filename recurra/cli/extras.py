@@ -7,6 +7,8 @@ EXTRAS = {
     "cli": ("typer", "rich", "pydantic"),
     "results": ("xarray", "h5netcdf", "h5py"),
     "paper": ("matplotlib", "jinja2", "scipy"),
+    "stream": ("matplotlib", "jinja2"),
+    "parquet": ("pyarrow",),
 }
 
 

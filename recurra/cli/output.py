@@ -3,7 +3,7 @@
 import errno
 import itertools
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from recurra.cli.settings import SettingsError
 from recurra.cli.stopping import on_leaving, undisturbed
 from recurra.cli.streams import complain
-from recurra.training.whole_files import InUseError, held, try_place
+from recurra.saved.whole_files import InUseError, held, try_place
 
 if TYPE_CHECKING:
     import xarray
@@ -23,11 +23,12 @@ FULL = (errno.ENOSPC, errno.EFBIG, getattr(errno, "EDQUOT", errno.ENOSPC))
 class Output:
     """A netCDF file that a job saves to, again and again.
 
-    As a context it raises a SettingsError before anything is computed if it could not be kept.
+    As a context it raises a SettingsError before anything is computed if it could not be kept. A file that is there is
+    replaced with `force`, or if `is_own` says that the same job has made it.
     """
 
-    def __init__(self, path: Path, force: bool):
-        self._asked, self._force = path, force
+    def __init__(self, path: Path, force: bool, is_own: Callable[[Path], bool] = lambda path: False):
+        self._asked, self._force, self._is_own = path, force, is_own
         #: where the file is, once it is saved
         self.path = path
         self._own: tuple[int, ...] | None = None
@@ -69,6 +70,9 @@ class Output:
         if path.exists() and not path.is_file():
             raise SettingsError(f"`out` is {path}, which is not an ordinary file: choose another name.")
         if path.exists() and not self._force:
+            self._own = _identity(path)  # if it changes from now on, it is no longer the job's own
+            if self._is_own(path):
+                return
             raise SettingsError(f"`out` is {path}, which exists: choose another name, or replace it with --force.")
 
     def save(self, data: "xarray.Dataset", last: bool) -> bool:

@@ -11,9 +11,10 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray, PyTree
 
+from recurra.engine import late_labels
 from recurra.learners.base import Learner, Unfaced
-from recurra.network import Network
-from recurra.step import LearningState, LearningStep, Optimizer, Outcome
+from recurra.network import Network, NetworkWeights
+from recurra.step import DelayedState, DelayedStep, LearningState, LearningStep, Optimizer, Outcome
 from recurra.step.contracts import check_arrays, check_returns, is_own
 from recurra.tasks.base import BLOCK, Rows, Task
 
@@ -29,9 +30,12 @@ class Keys(NamedTuple):
 
 
 class Carry(NamedTuple):
-    """Everything that goes from one step to the next. Engines count steps themselves, so `learning.t` is None."""
+    """Everything that goes from one step to the next. Engines count steps themselves, so `learning.t` is None.
 
-    learning: LearningState
+    With a task whose labels come late, `learning` also holds the rows that wait for them.
+    """
+
+    learning: LearningState | DelayedState
     task: Any
     recorder: PyTree
 
@@ -56,12 +60,20 @@ class Recorder(Protocol):
         ...
 
 
+#: What a member may start from: weights, or all that goes from one step to the next
+Start = NetworkWeights | LearningState
+
+
 class Experiment(eqx.Module):
-    """One run of one member, as pure functions."""
+    """One run of one member, as pure functions.
+
+    `began` is the number of steps that learners have taken before, if a run starts from a state; None: none.
+    """
 
     step: LearningStep
     task: Task
     recorder: Any = None
+    began: Int[Array, ""] | None = None
 
     def __check_init__(self) -> None:
         for part in (self.task, self.step.network.cell, self.step.network.loss, *self.step.learners.values()):
@@ -79,20 +91,36 @@ class Experiment(eqx.Module):
     ) -> "Experiment":
         """An experiment whose step allows what the task has: missing labels, resets, or neither."""
         rows = task_rows(task, network.cell.dtype)
-        gaps, resets = rows.present is not None, rows.reset is not None
+        resets = rows.reset is not None
+        gaps = rows.present is not None or (resets and task.horizon > 0)  # a reset may come before a late label
         return Experiment(LearningStep(network, dict(learners), optimizer, streams, gaps, resets), task, recorder)
 
-    def init(self, key: PRNGKeyArray) -> tuple[Carry, Keys]:
-        """The start of one member."""
-        return self.init_from(Keys(*jax.random.split(key, len(Keys._fields))))
+    @property
+    def horizon(self) -> int:
+        """How many rows after a row its label comes."""
+        return self.task.horizon
 
-    def init_from(self, keys: Keys) -> tuple[Carry, Keys]:
+    @property
+    def queue(self) -> DelayedStep:
+        """The step with its labels late, if there is a horizon."""
+        return DelayedStep(self.step, self.horizon)
+
+    def init(self, key: PRNGKeyArray, start: Start | None = None) -> tuple[Carry, Keys]:
+        """The start of one member."""
+        return self.init_from(Keys(*jax.random.split(key, len(Keys._fields))), start)
+
+    def init_from(self, keys: Keys, start: Start | None = None) -> tuple[Carry, Keys]:
         """The start of a run whose keys are chosen one by one."""
-        learning = self.step.start(keys.weights, keys.learners)._replace(t=None)
+        first = self.step.first_weights(keys.weights) if start is None else start
+        learning = first if isinstance(first, LearningState) else self.step.start_from(first, keys.learners)
+        learning = learning._replace(t=None)
         task = self.task.init(keys.task, self.step.network.cell.dtype)
         if self.step.streams > 1:
             task = jax.vmap(self.task.in_stream, (None, 0))(task, jnp.arange(self.step.streams, dtype="int32"))
         recorder = None if self.recorder is None else self.recorder.init(self.step, learning)
+        if self.horizon:
+            noise = jax.eval_shape(lambda: jax.tree.map(lambda rows: rows[0], self.step.noise(keys.noise, 1)))
+            learning = late_labels.start(self.queue, learning, noise)
         return Carry(learning, task, recorder), keys
 
     def draw(self, carry: Carry, keys: Keys, number: Int[Array, ""]) -> tuple[PyTree[Array], Any]:
@@ -109,21 +137,35 @@ class Experiment(eqx.Module):
         return (rows, noise), task
 
     def take(self, carry: Carry, row: tuple[Rows, PyTree], t: Int[Array, ""]) -> tuple[Carry, Kept]:
-        """Step t on a row of `draw`: what goes on to the next, and what is kept."""
+        """Step t on a row of `draw`: what goes on to the next, and what is kept. The first `horizon` are `observe`d."""
         rows, noise = row
-        seen, _ = self.step.observe(carry.learning._replace(t=t), rows.x, noise, rows.reset)
-        learning, outcome = self.step.learn(seen, rows.label, rows.present, later=self.later)
+        now = t if self.began is None else t + self.began
+        if isinstance(carry.learning, DelayedState):
+            learning, outcome, present = late_labels.learned(self.queue, carry.learning, rows, noise, t, now)
+            labelled = jnp.ones((), bool) if present is None else jnp.any(present)
+        else:
+            seen, _ = self.step.observe(carry.learning._replace(t=now), rows.x, noise, rows.reset)
+            learning, outcome = self.step.learn(seen, rows.label, rows.present, later=self.later)
+            labelled = None if rows.present is None else jnp.any(rows.present)
+            learning = learning._replace(t=None)
         state, records = (None, {}) if self.recorder is None else self.recorder(carry.recorder, outcome, t)
-        labelled = None if rows.present is None else jnp.any(rows.present)
-        return Carry(learning._replace(t=None), carry.task, state), Kept(outcome.loss, labelled, records)
+        return Carry(learning, carry.task, state), Kept(outcome.loss, labelled, records)
+
+    def observe(self, carry: Carry, row: tuple[Rows, PyTree], t: Int[Array, ""]) -> Carry:
+        """Step t before `horizon`: no label has come, and nothing is learned or kept."""
+        assert isinstance(carry.learning, DelayedState)
+        return carry._replace(learning=late_labels.observed(self.queue, carry.learning, *row, t))
 
     @property
     def later(self) -> frozenset[str]:
         """The learners whose `due` is called at the end of a round of steps, and not inside a step.
 
         A branch in every step would cost more than a loop over rounds. But a recorder needs every gradient at its own
-        step. So with a recorder, a learner whose gradient comes from `due` is not among them.
+        step. So with a recorder, a learner whose gradient comes from `due` is not among them. None is where learners
+        count steps otherwise than the engine does.
         """
+        if self.horizon or self.began is not None:
+            return frozenset()
         waits = lambda learner: learner.period and not (self.recorder is not None and isinstance(learner, Unfaced))
         return frozenset(name for name, learner in self.step.learners.items() if waits(learner))
 
@@ -134,6 +176,8 @@ class Experiment(eqx.Module):
 
     def end_round(self, carry: Carry, t: Int[Array, ""], is_whole: bool = False) -> Carry:
         """What is due before step t. With `is_whole` a complete round has just ended, and fewer branches are needed."""
+        if not self.later or isinstance(carry.learning, DelayedState):
+            return carry
         learning = carry.learning._replace(t=t)
         for name in sorted(self.later, key=list(self.step.learners).index):
             period = self.step.learners[name].period

@@ -25,6 +25,11 @@ def take(experiment: Experiment, carry: Carry, row: PyTree[Array], t: Int[Array,
     return experiment.take(carry, row, t)
 
 
+def observe(experiment: Experiment, carry: Carry, row: PyTree[Array], t: Int[Array, ""]) -> Carry:
+    """One step for which no label can have come yet."""
+    return experiment.observe(carry, row, t)
+
+
 def advance(
     experiment: Experiment,
     carry: Carry,
@@ -36,11 +41,13 @@ def advance(
 ) -> Running:
     """Steps start..stop-1, at most `capacity` of them, with what is kept of each.
 
-    With `strides` both bounds are multiples of `stride_of(experiment)`. The steps of a stride are then a loop of known
-    length, and a GPU runs it without asking the host after every step whether to go on.
+    With `strides` both bounds are multiples of `stride_of(experiment)`, and no less than the horizon. The steps of a
+    stride are then a loop of known length, and a GPU runs it without asking the host after every step whether to go on.
     """
     _, one = jax.eval_shape(lambda: first_step(experiment, carry, keys))
     records = jax.tree.map(lambda leaf: jnp.zeros((capacity, *leaf.shape), leaf.dtype), one)
+    if experiment.horizon:  # the first steps have no loss
+        records = records._replace(loss=jnp.full_like(records.loss, jnp.nan))
     if strides:
         return _by_strides(experiment, carry, keys, start, stop, records)
     every = experiment.round
@@ -49,11 +56,16 @@ def advance(
         inputs, task = experiment.draw(running[0], keys, number)
         before = number * BLOCK
         first, last = jnp.maximum(start - before, 0), jnp.minimum(stop - before, BLOCK)
+        row = lambda i: jax.tree.map(lambda rows: rows[i], inputs)
+        if experiment.horizon:
+            begin, first = first, jnp.clip(experiment.horizon - before, first, last)
+            look = lambda i, carry: jitted(observe)(experiment, carry, row(i), before + i)
+            running = jax.lax.fori_loop(begin, first, look, running[0]), running[1]
 
         def step(i: Array, running: Running) -> Running:
             carry, records = running
             t = before + i
-            carry, record = jitted(take)(experiment, carry, jax.tree.map(lambda rows: rows[i], inputs), t)
+            carry, record = jitted(take)(experiment, carry, row(i), t)
             return carry, jax.tree.map(lambda rows, row: rows.at[t - start].set(row), records, record)
 
         def steps_of_round(k: Array, running: Running) -> Running:

@@ -12,23 +12,26 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Key, PRNGKeyArray, PyTree
 
-from recurra.engine.experiment import Experiment
+from recurra.engine.experiment import Experiment, Start
 from recurra.engine.hardware import check_fits
 from recurra.network import NetworkWeights
+from recurra.step import DelayedState, LearningState
 
 #: bytes that a seed takes while its key is made
 KEY_BYTES = 64
 
 
 class Members(NamedTuple):
-    """The members of a run: a key for each, and the numbers in which they differ.
+    """The members of a run: a key for each, the numbers in which they differ, and what they start from.
 
     `numbers` has the structure of the experiment, with an array (members, ...) in the place of every number that
-    differs and None elsewhere; or it is None.
+    differs and None elsewhere; or it is None. `start` has weights or states, (members, ...); None: they are drawn.
+    States belong to the learners of the experiment as they are, so an engine puts no other form in their place.
     """
 
     keys: Key[Array, " members"]
     numbers: PyTree = None
+    start: Start | None = None
 
     @staticmethod
     def of_seeds(key: PRNGKeyArray, seeds: Sequence[int]) -> "Members":
@@ -50,6 +53,16 @@ class Piece(NamedTuple):
     records: PyTree[np.ndarray]
 
 
+class Ends(NamedTuple):
+    """Where the members of a run are: all that goes on to the next step, (member, ...), and the keys of their noise.
+
+    Members have come equally far. So nothing in `state` counts steps, and `t` is None.
+    """
+
+    state: LearningState | DelayedState
+    noise: np.ndarray
+
+
 @runtime_checkable
 class Run(Protocol):
     """An experiment on its way."""
@@ -65,6 +78,10 @@ class Run(Protocol):
 
     def weights(self) -> NetworkWeights:
         """Each member's weights now, (member, ...)."""
+        ...
+
+    def ends(self, most: int) -> Ends | None:
+        """Where each member is now; None if that takes more than `most` bytes."""
         ...
 
     def snapshot(self) -> list[np.ndarray]:

@@ -23,15 +23,16 @@ from jaxtyping import Array, Int, Key, PyTree
 from recurra import checks
 from recurra.engine import tuning
 from recurra.engine.compiling import compiled
-from recurra.engine.experiment import Carry, Experiment, Kept, Keys
+from recurra.engine.experiment import Carry, Experiment, Kept, Keys, Start
 from recurra.engine.fold import Running, advance
-from recurra.engine.hardware import check_fits, cores
+from recurra.engine.hardware import bytes_of, check_fits, cores
 from recurra.engine.one_kernel import warn_if_late
 from recurra.engine.plan import choose_device, plan
-from recurra.engine.protocol import Members, Piece
+from recurra.engine.protocol import Ends, Members, Piece
 from recurra.engine.settings import taken_along
 from recurra.engine.specialise import specialised
 from recurra.network import NetworkWeights
+from recurra.step import LearningState
 
 #: a group's numbers, carry and keys
 Group = tuple[PyTree, Carry, Keys]
@@ -82,7 +83,7 @@ class ScanRun:
         if platform == "cpu":
             warn_if_late()
         with self._there():
-            if engine.specialise:
+            if engine.specialise and not isinstance(members.start, LearningState):
                 experiment = specialised(experiment, platform)
             self._experiment = jax.tree.map(lambda leaf: jnp.asarray(leaf) if eqx.is_array(leaf) else leaf, experiment)
             self._plan = plan(
@@ -106,7 +107,8 @@ class ScanRun:
 
         def start(each: Members) -> Group:
             with self._there():
-                return each.numbers, *init(self._experiment, each.numbers, each.keys)
+                begun = jax.tree.map(jnp.asarray, each.start)
+                return each.numbers, *init(self._experiment, each.keys, each.numbers, begun)
 
         first, *others = self._in_groups(members)
         return [start(first), *self._pool.map(start, others)]  # the first call compiles
@@ -141,7 +143,7 @@ class ScanRun:
 
     def _part(self, start: int, stop: int) -> Kept:
         stride = self._plan.stride
-        strides = stride > 1 and start % stride == 0 and stop % stride == 0
+        strides = stride > 1 and start % stride == 0 and stop % stride == 0 and start >= self._experiment.horizon
         bounds = _bounds(start, stop)
         outputs = list(self._pool.map(lambda group: self._call(group, bounds, strides), self._groups))
         before = zip(outputs, self._groups, strict=True)
@@ -155,8 +157,11 @@ class ScanRun:
         return max(self._stride_edges(start, stop), default=stop)
 
     def _stride_edges(self, start: int, stop: int) -> set[int]:
-        """Where the first whole stride between two steps begins and the last one ends; empty if there is none."""
-        stride = self._plan.stride
+        """Where the first whole stride between two steps begins and the last one ends; empty if there is none.
+
+        Strides begin when there are labels.
+        """
+        stride, start = self._plan.stride, max(start, self._experiment.horizon)
         first, last = -(-start // stride) * stride, stop // stride * stride
         return {first, last} if stride > 1 and first < last else set()
 
@@ -164,6 +169,14 @@ class ScanRun:
         """Each member's weights now, (member, ...)."""
         each = self._over_members([carry.learning.weights for _, carry, _ in self._groups])
         return jax.tree.map(np.array, each)  # copies, which a user may change
+
+    def ends(self, most: int) -> Ends | None:
+        """Where each member is now; None if that takes more than `most` bytes."""
+        state = self._groups[0][1].learning
+        if bytes_of(state) // self._size * self._count > most:
+            return None
+        every = [(carry.learning, jax.random.key_data(keys.noise)) for _, carry, keys in self._groups]
+        return Ends(*jax.tree.map(np.array, self._over_members(every)))
 
     def snapshot(self) -> list[np.ndarray]:
         """All that the run needs to go on, as plain arrays: the size of groups, on which bits depend, and states."""
@@ -211,8 +224,10 @@ def _bounds(start: int, stop: int) -> tuple[np.int32, np.int32]:
     return np.int32(start), np.int32(stop)
 
 
-def _init(experiment: Experiment, numbers: PyTree, keys: Key[Array, " members"]) -> tuple[Carry, Keys]:
-    return _over_group(lambda numbers, key: _member(experiment, numbers).init(key), numbers, keys)
+def _init(
+    experiment: Experiment, keys: Key[Array, " members"], numbers: PyTree, start: Start | None
+) -> tuple[Carry, Keys]:
+    return _over_group(lambda key, *each: _member(experiment, each[0]).init(key, each[1]), keys, numbers, start)
 
 
 def _advance(

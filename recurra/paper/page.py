@@ -23,7 +23,7 @@ from recurra.paper.book import Book
 from recurra.paper.figures.drawn import Data, Drawn, Table
 from recurra.paper.score import STATUSES as STATUSES
 from recurra.paper.score import Row, Score, Scores
-from recurra.training.whole_files import write_whole
+from recurra.saved.whole_files import write_whole
 
 TEMPLATE = "page.html.jinja"
 #: a vector graphic larger than this many bytes is shown as a picture

@@ -1,8 +1,8 @@
 """Kept runs: one file an experiment, found again by its full configuration.
 
-    DIR/recurra.json        marks the folder as ours
-    DIR/runs/KEY.npz        arrays of a finished experiment, with its settings inside
-    DIR/runs/KEY.part       a checkpoint of one that was running
+    DIR/recurra.json                marks the folder as ours
+    DIR/runs/KEY.safetensors        arrays of a finished experiment, with its settings inside
+    DIR/runs/KEY.part               a checkpoint of one that was running
 
 A file is written whole or not at all, so that a kill at any point loses at most the experiments in progress back to
 their last checkpoints.
@@ -18,12 +18,15 @@ from typing import Any
 import numpy as np
 
 from recurra.paper.experiments.base import Arrays, Experiment
-from recurra.training.checkpoint import DAMAGED, save_arrays
+from recurra.saved import archive
+from recurra.saved.archive import SavedFileError, UselessFileError
+from recurra.saved.whole_files import InUseError, held, try_place, write_whole
 from recurra.training.provenance import machine, versions
-from recurra.training.whole_files import InUseError, held, try_place, write_whole
 
 MARK = "recurra.json"
 FORMAT = 1
+#: what the file of a finished experiment is called
+KIND = "experiment"
 
 
 class StoreError(Exception):
@@ -69,28 +72,27 @@ class Store:
         if not path.exists():
             return None
         try:
-            with path.open("rb") as file, np.load(file, allow_pickle=False) as kept:
-                arrays = {name: kept[name] for name in kept.files}
-            settings = json.loads(str(arrays.pop("settings")))
-            self.made[experiment.name] = json.loads(str(arrays.pop("made", "{}")))
-        except OSError as error:  # which may pass
-            raise StoreError(f"The kept run {path} cannot be read: {error.strerror or error}. Mend that.") from None
-        except DAMAGED:
+            arrays, about = archive.read(path, KIND)
+        except UselessFileError as error:
             raise StoreError(
-                f"The kept run {path} ({experiment.name}) cannot be read: it is damaged. Delete that file and run "
-                "again; only this experiment is repeated."
+                f"The kept run of {experiment.name} cannot be used. {error} Delete that file and run again; only this "
+                "experiment is repeated."
             ) from None
-        if settings != _plain(experiment.settings()):
+        except SavedFileError as error:  # which may pass
+            raise StoreError(f"The kept run of {experiment.name} cannot be used. {error} Mend that.") from None
+        if about.get("settings") != _text(experiment):
             raise StoreError(f"The kept run {path} holds other settings than its name says: delete it and run again.")
-        return arrays
+        self.made[experiment.name] = about.get("made", {})
+        return arrays | {name: np.array(words, str) for name, words in about.get("text", {}).items()}
 
     def put(self, experiment: Experiment, arrays: Arrays, seconds: float) -> None:
         """Keep a finished experiment, with the time it took and on what."""
         made = self.made[experiment.name] = {"seconds": seconds, "machine": machine(), "versions": versions()}
-        about = {"settings": experiment.settings(), "made": made}
-        text = {name: np.array(json.dumps(value, sort_keys=True)) for name, value in about.items()}
+        text = {name: array.tolist() for name, array in arrays.items() if array.dtype.kind == "U"}
+        numbers = {name: array for name, array in arrays.items() if name not in text}
+        about = {"settings": _text(experiment), "made": made, "text": text}
         try:
-            save_arrays(self._path(experiment), {**arrays, **text})
+            archive.write(self._path(experiment), KIND, numbers, about)
         except OSError as error:
             raise NotKeptError(f"{error.strerror or error}, in {self._runs}") from None
         with suppress(OSError):  # it is of no use any more, and does no harm
@@ -117,9 +119,8 @@ class Store:
             ) from None
 
     def _path(self, experiment: Experiment) -> Path:
-        text = json.dumps(experiment.settings(), sort_keys=True)
-        digest = hashlib.sha256(text.encode()).hexdigest()[:16]
-        return self._runs / f"{experiment.name.replace('/', '_')}-{digest}.npz"
+        digest = hashlib.sha256(_text(experiment).encode()).hexdigest()[:16]
+        return self._runs / f"{experiment.name.replace('/', '_')}-{digest}.safetensors"
 
     def _claim(self) -> None:
         """Mark the folder as ours. A folder with other files in it is left alone."""
@@ -152,5 +153,5 @@ class Store:
             ) from None
 
 
-def _plain(settings: dict) -> dict:
-    return json.loads(json.dumps(settings, sort_keys=True))
+def _text(experiment: Experiment) -> str:
+    return json.dumps(experiment.settings(), sort_keys=True)

@@ -22,6 +22,11 @@ class Arrays(Task):
     Several sequences, (sequence, step, feature), are as many streams. `present` tells, for each row, whether there is
     a label; labels that a NumPy mask covers are missing too. Before a row for which `reset` is true the network is set
     back to its first state, as at the start of an episode.
+
+    With a `horizon` h ≥ 1, row t of `labels` is the value of the target at row t. The network forecasts row t + h from
+    the inputs up to row t, and learns from a value no earlier than it is known. The loss at step t is that of the
+    forecast for row t, which was made h rows before. A forecast does not count if `reset` or the end of the rows comes
+    between it and its label.
     """
 
     inputs: Float[Array, "sequences rows n_in"]
@@ -31,10 +36,15 @@ class Arrays(Task):
     repeat: bool
     #: rows of each sequence; arrays may be longer, see `traced`
     length: WholeNumber
+    horizon: int
 
-    def __init__(self, inputs: Any, labels: Any, present: Any = None, reset: Any = None, repeat: bool = False):
+    def __init__(
+        self, inputs: Any, labels: Any, present: Any = None, reset: Any = None, repeat: bool = False, horizon: int = 0
+    ):
         self.repeat = repeat
+        self.horizon = horizon  # pyright: ignore[reportIncompatibleVariableOverride]
         checks.flag(self, "repeat")
+        checks.whole(self, "horizon", least=0)
         labels, inputs = _with_masks(labels), _with_masks(inputs)
         if isinstance(labels, np.ma.MaskedArray) and np.ma.is_masked(labels):
             if present is not None:
@@ -55,6 +65,11 @@ class Arrays(Task):
         self.present = None if present is None else in_sequences(present)
         self.reset = None if reset is None else in_sequences(reset)
         self.length = self.inputs.shape[1]
+        if self.horizon >= self.length:
+            raise ValueError(
+                f"`horizon` is {self.horizon} and the arrays have {self.length} rows, so no forecast would meet its "
+                "label: give more rows, or a shorter horizon."
+            )
 
     @property
     def n_in(self) -> int:
@@ -103,6 +118,8 @@ class Arrays(Task):
         rows = (number * BLOCK + jnp.arange(BLOCK, dtype="int32")) % self.length
         x, label = (data[state, rows].astype(dtype) for data in (self.inputs, self.labels))
         present, reset = (None if flags is None else flags[state, rows] for flags in (self.present, self.reset))
+        if self.horizon and self.repeat:  # the first labels would be those of the last rows of the time before
+            present = (rows >= self.horizon) & (True if present is None else present)
         return Rows(x, label, present, reset), state
 
 

@@ -1,7 +1,7 @@
 """Endless streams of inputs and labels, made inside the compiled loop a block of steps at a time."""
 
 import abc
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
@@ -33,6 +33,10 @@ class Task(checks.Part):
 
     Subclass it for data of your own kind. A task must give the same shapes in every block.
     """
+
+    #: How many rows after a row its label comes. With 0 it comes with the row. With h ≥ 1 the label in row t belongs to
+    #: row t - h: the network forecasts h rows ahead, and learns from a label once it is there.
+    horizon: ClassVar[int] = 0
 
     @property
     @abc.abstractmethod

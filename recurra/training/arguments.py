@@ -108,12 +108,10 @@ def check_seconds(what: str, value: Any) -> None:
         raise ValueError(f"{what} must be a number of seconds, at least 0, and is {value!r}.")
 
 
-def checkpoint_path(path: Path | str | None, record: Mapping[str, RecordFunction]) -> Path | None:
+def checkpoint_path(path: Path | str | None) -> Path | None:
     """The file of a checkpoint."""
     if path is None:
         return None
-    if record:
-        raise ValueError("`checkpoint` keeps losses alone, and `record` asks for more: leave one of them out.")
     if not isinstance(path, str | Path):
-        raise TypeError(f"`checkpoint` must be a file such as 'run.npz', and is {path!r}.")
+        raise TypeError(f"`checkpoint` must be a file such as 'run.safetensors', and is {path!r}.")
     return Path(path).absolute()  # the program may go to another folder

@@ -1,29 +1,31 @@
 """A run half-way, in one file: it goes on where it was and ends with the same numbers.
 
-The file is NumPy's own archive of plain arrays, never pickle, and is replaced whole: a run killed while writing leaves
-the previous one. A file that cannot be written costs the checkpoint, not the run.
+The file is replaced whole: a run killed while writing leaves the previous one. A file that cannot be written costs the
+checkpoint, not the run.
 """
 
 import functools
 import time
 import warnings
-import zipfile
-import zlib
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, nullcontext
 from pathlib import Path
-from typing import BinaryIO, Protocol, runtime_checkable
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 
 from recurra.engine.protocol import Run
+from recurra.saved import archive
+from recurra.saved.archive import SavedFileError, UselessFileError
+from recurra.saved.whole_files import InUseError, held, try_place
 from recurra.training.console import say
-from recurra.training.whole_files import InUseError, held, try_place, write_whole
 
-#: what a damaged archive raises, depending on where it is damaged
-DAMAGED = (ValueError, KeyError, EOFError, RuntimeError, zipfile.BadZipFile, zlib.error)
+#: what a file of this kind is called
+KIND = "run"
 #: seconds between two checkpoints
 EVERY = 20.0
+#: Where a checkpoint takes long to write, the next one comes after so many times as long.
+PAUSE = 9
 
 
 class CheckpointError(ValueError):
@@ -57,58 +59,22 @@ class Checkpoint:
     def __init__(self, path: Path | None, every: int | float, steps: int, identity: Callable[[], str]):
         self._path, self._every, self._steps = path, every, steps
         self._identity = functools.cache(identity)
-        self._last = time.monotonic()
+        self._last, self._pause = time.monotonic(), float(every)
         #: the step at which the file is, as far as this run wrote or read it
         self.kept_at: int | None = None
 
     @contextmanager
     def held(self) -> Iterator[None]:
         """Have the file to oneself, and see that it can be written, before anything is computed."""
-        if self._path is None:
-            yield
-            return
-        if self._path.is_dir():
-            raise ValueError(
-                f"`checkpoint` is {self._path}, which is a folder: add a file name, such as {self._path / 'run.npz'}."
-            )
-        if not self._path.resolve().parent.is_dir():
-            raise ValueError(f"`checkpoint` is {self._path}, and there is no folder for it: create it first.")
-        with ExitStack() as stack:
-            try:
-                stack.enter_context(held(self._path))
-                try_place(self._path)
-            except InUseError as error:
-                raise CheckpointError(
-                    f"The checkpoint {self._path} cannot be used: {error}. Wait for it, or name another file."
-                ) from None
-            except OSError as error:
-                raise CheckpointError(
-                    f"The checkpoint {self._path} cannot be written: {error.strerror or error}. Name another file."
-                ) from None
+        with nullcontext() if self._path is None else held_checkpoint(self._path):
             yield
 
     def load(self, run: Run, gathered: Gathered) -> None:
         """Take the run up from the file, if it is there. A finished run of other settings is no longer needed."""
         if self._path is None or not self._path.exists():
             return
-        try:
-            with self._path.open("rb") as file, np.load(file, allow_pickle=False) as kept:
-                arrays = dict(kept)
-            identity, done, finished = (
-                str(arrays.pop("identity")),
-                int(arrays.pop("done")),
-                bool(arrays.pop("finished")),
-            )
-            state = [arrays.pop(f"leaf{i}") for i in range(sum(name.startswith("leaf") for name in arrays))]
-        except OSError as error:  # such an error may pass, and the file is good
-            raise CheckpointError(
-                f"The checkpoint {self._path} cannot be read: {error.strerror or error}. Mend that, or name another."
-            ) from error
-        except DAMAGED as error:
-            raise UselessCheckpointError(
-                f"{self._path} is no checkpoint of recurra, or a damaged one: delete it to start over, or name another "
-                "file."
-            ) from error
+        arrays, identity, done, finished = read_checkpoint(self._path)
+        state = [arrays.pop(name) for i in range(len(arrays)) if (name := f"state.{i}") in arrays]
         if identity != self._identity():
             if finished:
                 return
@@ -121,12 +87,12 @@ class Checkpoint:
                 f"The checkpoint {self._path} is at step {done}, and `steps` is {self._steps}: delete it to start over."
             )
         try:
-            if [leaf.shape for leaf in state] != [leaf.shape for leaf in run.snapshot()]:
-                raise ValueError("states of other shapes")
+            if [(leaf.shape, leaf.dtype) for leaf in state] != [(leaf.shape, leaf.dtype) for leaf in run.snapshot()]:
+                raise ValueError("states of other shapes or types")
             if "seen" in arrays and int(arrays["seen"]) != done:
                 raise ValueError("losses of other steps than states")
             gathered.restore(arrays)
-        except (KeyError, ValueError) as error:
+        except (KeyError, TypeError, ValueError) as error:
             raise UselessCheckpointError(
                 f"The checkpoint {self._path} is damaged, or of another version, engine or device ({error}): delete it "
                 "to start over."
@@ -136,13 +102,13 @@ class Checkpoint:
 
     def keep(self, run: Run, gathered: Gathered, now: bool = False) -> None:
         """Write the file if it is time to, or `now`. Where that fails, the run goes on and it is tried again later."""
-        if self._path is None or not (now or time.monotonic() - self._last > self._every):
+        began = time.monotonic()
+        if self._path is None or not (now or began - self._last > self._pause):
             return
-        arrays = {f"leaf{i}": leaf for i, leaf in enumerate(run.snapshot())}
-        arrays |= {"identity": np.array(self._identity()), "done": np.array(run.done)}
-        arrays |= {"finished": np.array(run.done == self._steps), **gathered.state()}
+        arrays = {f"state.{i}": leaf for i, leaf in enumerate(run.snapshot())}
+        about = {"identity": self._identity(), "done": run.done, "finished": run.done == self._steps}
         try:
-            save_arrays(self._path, arrays)
+            archive.write(self._path, KIND, {**arrays, **gathered.state()}, about)
             self.kept_at = run.done
         except OSError as error:
             _warn(
@@ -150,6 +116,46 @@ class Checkpoint:
                 "The run goes on; a checkpoint that was there before is untouched."
             )
         self._last = time.monotonic()
+        if self._every:
+            self._pause = max(self._every, PAUSE * (self._last - began))
+
+
+@contextmanager
+def held_checkpoint(path: Path) -> Iterator[None]:
+    """Have a file to oneself, and see that it can be written; `CheckpointError` if not."""
+    if path.is_dir():
+        raise CheckpointError(
+            f"`checkpoint` is {path}, which is a folder: add a file name, such as {path / 'run.safetensors'}."
+        )
+    if not path.resolve().parent.is_dir():
+        raise CheckpointError(f"`checkpoint` is {path}, and there is no folder for it: create it first.")
+    with ExitStack() as stack:
+        try:
+            stack.enter_context(held(path))
+            try_place(path)
+        except InUseError as error:
+            raise CheckpointError(
+                f"The checkpoint {path} cannot be used: {error}. Wait for it, or name another file."
+            ) from None
+        except OSError as error:
+            raise CheckpointError(
+                f"The checkpoint {path} cannot be written: {error.strerror or error}. Name another file."
+            ) from None
+        yield
+
+
+def read_checkpoint(path: Path) -> tuple[dict[str, np.ndarray], str, int, bool]:
+    """The arrays of a run, its identity, the steps it has done, and whether that was all; `CheckpointError` if not."""
+    try:
+        arrays, about = archive.read(path, KIND)
+    except UselessFileError as error:
+        raise UselessCheckpointError(f"{error} Delete it to start over, or name another file.") from error
+    except SavedFileError as error:  # which may pass, and the file is good
+        raise CheckpointError(f"{error} Mend that, or name another file.") from error
+    match about:
+        case {"identity": str(identity), "done": int(done), "finished": bool(finished)}:
+            return arrays, identity, done, finished
+    raise UselessCheckpointError(f"{path} is no checkpoint of a run: delete it to start over, or name another file.")
 
 
 def _warn(line: str) -> None:
@@ -157,12 +163,3 @@ def _warn(line: str) -> None:
         warnings.warn(line, stacklevel=4)
     except UserWarning:  # where warnings are errors: it is no reason to lose a run
         say(line)
-
-
-def save_arrays(path: Path, arrays: dict[str, np.ndarray]) -> None:
-    """Write an archive whole or not at all."""
-
-    def write(file: BinaryIO) -> None:
-        np.savez(file, allow_pickle=False, **arrays)
-
-    write_whole(path, write)

@@ -7,6 +7,9 @@ import numpy as np
 from jaxtyping import PyTree
 
 from recurra.engine.hardware import bytes_of
+from recurra.engine.protocol import Piece
+from recurra.saved.headers import DTYPES
+from recurra.saved.trees import arrays_of
 
 #: at most so many losses are added up at once
 PIECE = 4096
@@ -130,7 +133,7 @@ class Records:
     """
 
     def __init__(self, recorded: PyTree, seeds: int, steps: int, every: int, delay: int):
-        self._every, self._next = every, -delay  # the step that the next outcome belongs to
+        self._every, self._delay, self._next = every, delay, -delay  # the step that the next outcome belongs to
         count = self._kept_before(steps - delay)
         self._rows = jax.tree.map(lambda leaf: np.empty((seeds, count, *leaf.shape), leaf.dtype), recorded)
 
@@ -155,6 +158,56 @@ class Records:
         """All of them."""
         return jax.tree.map(lambda rows: rows[:, : self._kept_before(self._next)], self._rows)
 
+    def state(self) -> dict[str, np.ndarray]:
+        """All of them as plain arrays."""
+        named = {f"records.{name}": _plain(rows) for name, rows in arrays_of(self.joined()).items()}
+        return {**named, "next_record": np.array(self._next)} if named else {}
+
+    def restore(self, state: Mapping[str, np.ndarray], seen: int) -> None:
+        """Take up what `state` returned after so many steps; KeyError or ValueError if it is not whole."""
+        rows = {f"records.{name}": array for name, array in arrays_of(self._rows).items()}
+        if not rows:
+            return
+        self._next = int(state["next_record"])
+        if self._next != seen - self._delay:
+            raise ValueError("records of other steps than losses")
+        count = self._kept_before(self._next)
+        for name, own in rows.items():
+            kept = state[name] if own.dtype in DTYPES.values() else state[name].view(own.dtype)[..., 0]
+            if (kept.shape, kept.dtype) != ((len(own), count, *own.shape[2:]), own.dtype):
+                raise ValueError("records of another shape")
+            own[:, :count] = kept
+
     def _kept_before(self, step: int) -> int:
         """How many steps before this one are kept."""
         return max(-(-step // self._every), 0)
+
+
+def _plain(array: np.ndarray) -> np.ndarray:
+    """An array of a type that files hold: others, such as complex numbers, as bytes along one more axis."""
+    return array if array.dtype in DTYPES.values() else np.asarray(array, order="C")[..., None].view(np.uint8)
+
+
+class Gathering:
+    """The losses and records of a run, up to the same step."""
+
+    def __init__(self, losses: LossWindows, records: Records):
+        self.losses, self.records = losses, records
+        #: the steps that are gathered completely
+        self.seen = 0
+
+    def append(self, piece: Piece) -> None:
+        """The next steps."""
+        self.losses.append(piece.loss, piece.labelled)
+        self.records.append(piece.records)
+        self.seen = piece.stop  # last: an interruption may come anywhere
+
+    def state(self) -> dict[str, np.ndarray]:
+        """All of it as plain arrays."""
+        return {**self.losses.state(), **self.records.state()}
+
+    def restore(self, state: Mapping[str, np.ndarray]) -> None:
+        """Take up what `state` returned; KeyError or ValueError if it is not whole."""
+        self.losses.restore(state)
+        self.records.restore(state, self.losses.seen)
+        self.seen = self.losses.seen

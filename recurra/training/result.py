@@ -4,14 +4,20 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 from jaxtyping import PyTree
 
 from recurra.network import NetworkWeights
-from recurra.training.whole_files import write_whole
+from recurra.saved.whole_files import write_whole
+from recurra.step import LearningState
+from recurra.training.handover import Handover, warn_of_weights_alone
 
 if TYPE_CHECKING:
     import xarray
+
+    from recurra.online.model import Online
 
 
 @dataclass(frozen=True)
@@ -36,6 +42,14 @@ class Result:
     compile_seconds: float
     #: how many steps of each window had a label, (seed, window); None: all of them
     labelled: np.ndarray | None = None
+    #: with `evaluate`: the steps after which the held-out loss was taken, and the losses, (seed, evaluation)
+    evaluated_step: np.ndarray | None = None
+    evaluated_loss: np.ndarray | None = None
+    #: where each seed's held-out loss was lowest, and the weights there; -1 and nan for a seed that has no finite one
+    best_step: np.ndarray | None = None
+    best_weights: NetworkWeights | None = None
+    #: what `online` and `states` need
+    handover: Handover | None = None
 
     def __repr__(self) -> str:
         loss = self.final_loss()
@@ -68,6 +82,52 @@ class Result:
         mean = np.where(total > 0, np.where(weight > 0, weight * loss, 0).sum(axis=1) / np.maximum(total, 1), np.nan)
         return np.where([seed in self.diverged for seed in self.seeds], np.nan, mean)
 
+    @property
+    def states(self) -> LearningState | None:
+        """Each seed's whole state after the run, leaves (seed, ...), from which `train(weights=...)` goes on.
+
+        It has weights, optimizer, network state and traces. It is None where the states take more than 256 MB.
+        """
+        return None if self.handover is None else self.handover.states
+
+    def online(self, seed: int | None = None, best: bool = False) -> "Online":
+        """The trained network of a seed as a `recurra.Online`, ready to predict and to go on learning.
+
+        It takes rows as the task has them, without any scaling, and has the learner, the optimizer and the horizon of
+        the run. It goes on where the run ended: with its weights, network state, traces, optimizer and random numbers.
+        So `learn_many` on the task's next rows does what a longer run would have done, up to rounding. The weights and
+        the state that it starts with have the bits of the run. What comes after has not, since the same sums are
+        compiled otherwise. `seed` may be left out if there is only one.
+
+        States of more than 256 MB are not kept in a result. A model then starts with the weights alone, and a warning
+        says so. With `best` it starts with the weights alone too: those with the lowest held-out loss.
+        """
+        row = self._row(seed)
+        if self.handover is None:
+            raise ValueError("This result was not made by `train`, and has no network: use recurra.Online.")
+        weights = self.best_weights if best else self.weights
+        if weights is None:
+            raise ValueError("`best` needs held-out losses, and there are none: pass `evaluate` to `train`.")
+        of_seed = jax.tree.map(lambda leaf: leaf[row], weights)
+        state = None if best or self.handover.ends is None else jax.tree.map(lambda leaf: leaf[row], self.handover.ends)
+        floats = [leaf for leaf in jax.tree.leaves((of_seed, state)) if jnp.issubdtype(leaf.dtype, jnp.floating)]
+        if not all(np.isfinite(leaf).all() for leaf in floats):
+            raise ValueError(
+                f"The network of seed {self.seeds[row]} is not finite, and cannot go on: choose another seed, or with "
+                "`evaluate` the best weights, best=True."
+            )
+        if state is None and not best:
+            warn_of_weights_alone()
+        return self.handover.model(of_seed, None if state is None else row)
+
+    def _row(self, seed: int | None) -> int:
+        """Where a seed is in arrays."""
+        if seed is None and len(self.seeds) == 1:
+            return 0
+        if seed not in self.seeds:
+            raise ValueError(f"`seed` must be one of {self.seeds}, and is {seed!r}.")
+        return self.seeds.index(seed)
+
     def to_xarray(self) -> "xarray.Dataset":
         """Loss by seed and step."""
         try:
@@ -87,6 +147,12 @@ class Result:
         data["loss"].attrs["long_name"] = "loss, mean over a window"
         data["step"].attrs["long_name"] = "steps at the end of the window"
         data["diverged_at"].attrs["long_name"] = "first step with a non-finite loss; -1 for none"
+        if self.evaluated_loss is not None:
+            data["evaluated_step"] = ("evaluated_step", self.evaluated_step)
+            data["evaluated_loss"] = (("seed", "evaluated_step"), self.evaluated_loss)
+            data["best_step"] = ("seed", self.best_step)
+            data["evaluated_loss"].attrs["long_name"] = "held-out loss"
+            data["best_step"].attrs["long_name"] = "step with the lowest held-out loss; -1 for none"
         return data
 
 

@@ -1,23 +1,16 @@
 """Train one learner over many seeds at once."""
 
-import hashlib
-import json
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import equinox as eqx
-import jax
-import jax.numpy as jnp
-import numpy as np
-from jaxtyping import Array, Int, PRNGKeyArray
+from jaxtyping import PRNGKeyArray
 
 from recurra import checks
-from recurra.engine.experiment import Experiment
-from recurra.engine.fold import advance
+from recurra.engine.experiment import Experiment, Start
 from recurra.engine.hardware import bytes_of, check_fits, in_words
-from recurra.engine.protocol import Engine, Members
+from recurra.engine.protocol import Engine, Members, Piece, Run
 from recurra.engine.scan import ScanEngine
 from recurra.learners.base import Learner
 from recurra.network import Network
@@ -26,11 +19,15 @@ from recurra.tasks.base import Task
 from recurra.training import arguments
 from recurra.training.checkpoint import EVERY, Checkpoint
 from recurra.training.console import say
-from recurra.training.gather import LossWindows, Records
+from recurra.training.evaluating import Evaluations, Plan, Together
+from recurra.training.gather import Gathering, LossWindows, Records
+from recurra.training.handover import MOST_BYTES, Handover
+from recurra.training.identity import identity_of
 from recurra.training.interrupts import Interrupted, asked_to_stop
 from recurra.training.progress import progress as show_progress
 from recurra.training.recording import RecordFunction, StepRecorder
 from recurra.training.result import Result
+from recurra.training.starting import starting_from
 
 #: bytes of records, and numbers of seeds, that are worth a remark
 MUCH, MANY = 500e6, 20_000
@@ -52,6 +49,10 @@ def train(
     probes: Mapping[str, Learner] | None = None,
     record: Mapping[str, RecordFunction] | None = None,
     record_every: int = 1,
+    weights: Start | None = None,
+    evaluate: Task | None = None,
+    every: int | None = None,
+    evaluate_steps: int | None = None,
     engine: Engine | None = None,
     checkpoint: Path | str | None = None,
     checkpoint_every: int | float = EVERY,
@@ -67,13 +68,22 @@ def train(
 
     `probes` are further learners that see the same steps and change nothing. `record` maps names to functions of an
     `Outcome` (see `recurra.record`) whose results are kept for every step, or for every k-th one with
-    `record_every=k`. If a learner emits late, the last steps are missing, since their gradients did not come. `engine`
-    runs the steps, by default `recurra.ScanEngine()`.
+    `record_every=k`. If a learner emits late, or the task's labels come late, the last steps are missing. `engine` runs
+    the steps, by default `recurra.ScanEngine()`.
 
-    With a file for `checkpoint` the run is kept there every `checkpoint_every` seconds and when it stops, and the same
-    call goes on from it. A finished run stays there too: the same call returns it at once, and a call with other
-    settings takes the file over. Delete it when you have saved the result. With a `window` of your own, a call for more
-    `steps` goes on from a finished run.
+    `weights` are what to start from: weights of the network, such as `Result.weights`, or a whole LearningState with
+    optimizer, network state and traces, such as `Result.states`. They are for all seeds, or have a leading axis over
+    seeds.
+
+    With a task to `evaluate`, learning stands still after `every` steps (a tenth of the run by default) and at the end.
+    The network runs from its first state over all rows of `recurra.Arrays`, or over `evaluate_steps` steps of another
+    task (1,000 by default). Its rows are the same each time, and not those of training. `Result.evaluated_loss` has
+    the mean losses, `Result.best_weights` the weights at each seed's lowest.
+
+    With a file for `checkpoint` the run is kept there, with its records, every `checkpoint_every` seconds and when it
+    stops, and the same call goes on from it. A finished run stays there too: the same call returns it at once, and a
+    call with other settings takes the file over. Delete it when you have saved the result. With a `window` of your own,
+    a call for more `steps` goes on from a finished run.
 
     `progress` shows a bar, or is called with the number of steps done. Ctrl-C, SIGTERM and SIGHUP end the run after
     the steps that are being computed and raise `recurra.Interrupted`, a KeyboardInterrupt with the `result` so far.
@@ -82,45 +92,59 @@ def train(
     goes on from a checkpoint. Several seeds may be computed together, and then the last bits of a seed depend on how
     many they are, that is on `seeds` and the number of cores; see `recurra.ScanEngine` for a way to make them not.
     """
-    arguments.check_outside(network, learner, task, optimizer, key, probes)
+    arguments.check_outside(network, learner, task, optimizer, key, probes, weights, evaluate)
     probes, record = arguments.named("probes", probes), arguments.named("record", record)
     which, root = arguments.which(seeds), arguments.key_of(key)
     arguments.check(network, learner, task, steps, streams, probes, record)
     steps, streams = int(steps), int(streams)
-    every = checks.whole_number("`record_every`", record_every)
+    record_every = checks.whole_number("`record_every`", record_every)
     arguments.check_seconds("`checkpoint_every`", checkpoint_every)
     window = checks.whole_number("`window`", max(steps // 100, 1) if window is None else window)
     learners = {APPLIED: learner, **probes}
     recorder = StepRecorder.of(record, learners)
     experiment = Experiment.of(network, learners, optimizer, task, streams, recorder)
+    held_out = Plan.of(network, evaluate, every, evaluate_steps, steps, streams)
+    experiment, start = starting_from(weights, experiment, len(which), steps)
 
-    identity = lambda: _identity(experiment, root, {"seeds": list(which), "window": window})
-    kept = Checkpoint(arguments.checkpoint_path(checkpoint, record), checkpoint_every, steps, identity)
+    about = {"window": window, "record": sorted(record), "record_every": record_every if record else 1}
+    if held_out is not None:
+        about |= {"every": held_out.every, "evaluate_steps": held_out.steps}
+    parts = [experiment] if held_out is None else [experiment, held_out.experiment]
+    identity = lambda: identity_of(parts, root, start, {"seeds": list(which), **about})
+    kept = Checkpoint(arguments.checkpoint_path(checkpoint), checkpoint_every, steps, identity)
     if engine is not None and (isinstance(engine, type) or not isinstance(engine, Engine)):
         raise TypeError(f"`engine` must be an engine such as recurra.ScanEngine(), and is {engine!r}.")
     label = f"{learner.name}, {len(which)} seed{'s' * (len(which) > 1)}"
     with kept.held(), asked_to_stop() as asked, show_progress(label, steps, progress) as report:
-        began, members = time.perf_counter(), Members.of_seeds(root, which)
+        began, members = time.perf_counter(), Members.of_seeds(root, which)._replace(start=start)
         if len(which) >= MANY and progress is True:
             say(f"{label}: the weights of all of them are drawn before the first step, which takes a while.")
-        with (engine or ScanEngine()).prepare(experiment, members) as run:
+        engine = engine or ScanEngine()
+        with engine.prepare(experiment, members) as run:
             compiled = time.perf_counter()
-            _check_memory(run.recorded, len(which), steps, window, every, label if progress is True else None)
+            _check_memory(run.recorded, len(which), steps, window, record_every, label if progress is True else None)
             losses = LossWindows(which, window)
-            records = Records(run.recorded, len(which), steps, every, recorder.delay if recorder else 0)
-            kept.load(run, losses)
+            delay = task.horizon + (recorder.delay if recorder else 0)
+            records = Records(run.recorded, len(which), steps, record_every, delay)
+            gathered = Gathering(losses, records)
+            found = None if held_out is None else Evaluations.of(held_out, engine, members, run.weights())
+            everything = gathered if found is None else Together(gathered, found)
+            kept.load(run, everything)
             report(first := run.done)
             try:
-                for piece in () if asked.signal else run.advance(steps):
-                    losses.append(piece.loss, piece.labelled)
-                    records.append(piece.records)
-                    kept.keep(run, losses)
+                if found is not None and not asked.signal:  # a run may have been killed before it was evaluated
+                    found.look(run.done, run.weights)
+                for piece in () if asked.signal else _pieces(run, steps, found):
+                    gathered.append(piece)
+                    if found is not None:
+                        found.look(run.done, run.weights)
+                    kept.keep(run, everything)
                     report(run.done)
                     if asked.signal:
                         break
             finally:  # `progress` may end the run by raising, and nothing that was computed is lost
-                if run.done > first and losses.seen == run.done:
-                    kept.keep(run, losses, now=True)
+                if run.done > first and gathered.seen == run.done:
+                    kept.keep(run, everything, now=True)
             result = Result(
                 seeds=tuple(which),
                 steps=run.done,
@@ -128,12 +152,14 @@ def train(
                 loss=losses.means(),
                 weights=run.weights(),
                 records=records.joined(),
-                record_every=every,
+                record_every=record_every,
                 diverged=losses.diverged,
                 labelled=losses.labelled(),
                 interrupted=bool(asked.signal),
                 seconds=time.perf_counter() - compiled,
                 compile_seconds=compiled - began,
+                handover=_handover(experiment, run),
+                **({} if found is None else found.all(run, not asked.signal)),
             )
     if asked.signal:
         is_kept = kept.kept_at == run.done and run.done > 0
@@ -141,6 +167,17 @@ def train(
         message = f"Stopped after {run.done:,} of {steps:,} steps: what there is is in the exception's `result`"
         raise Interrupted(f"{message}{kept_where}.", result, asked.signal)
     return result
+
+
+def _pieces(run: Run, steps: int, found: Evaluations | None) -> Iterator[Piece]:
+    """All pieces of a run, which stops wherever it is evaluated."""
+    while run.done < steps:
+        yield from run.advance(steps if found is None else found.next_stop(run.done, steps))
+
+
+def _handover(experiment: Experiment, run: Run) -> Handover:
+    began = 0 if experiment.began is None else int(experiment.began)
+    return Handover(experiment.step, experiment.horizon, run.done, began, run.ends(MOST_BYTES))
 
 
 def _check_memory(recorded: Any, seeds: int, steps: int, window: int, every: int, label: str | None) -> None:
@@ -152,19 +189,3 @@ def _check_memory(recorded: Any, seeds: int, steps: int, window: int, every: int
     check_fits(needed, f"What is recorded, {each},", "record every k-th step with `record_every`, or record less of it")
     if label and needed >= MUCH:
         say(f"{label}: what is recorded will take {in_words(needed)} of memory.")
-
-
-def _identity(experiment: Experiment, key: PRNGKeyArray, settings: dict[str, object]) -> str:
-    """A digest of all that a run depends on: its arrays, and the program of one seed, which contains every function."""
-    experiment = experiment.traced
-
-    def whole(experiment: Experiment, key: PRNGKeyArray, zero: Int[Array, ""]) -> Any:
-        return advance(experiment, *experiment.init(key), zero, zero, 1)
-
-    compiled: Any = eqx.filter_jit(whole)
-    program = compiled.lower(experiment, key, jnp.zeros((), "int32"))
-    digest = hashlib.sha256(json.dumps(settings, sort_keys=True).encode())
-    digest.update(program.as_text().encode())
-    for leaf in [jax.random.key_data(key), *jax.tree.leaves(eqx.filter(experiment, eqx.is_array))]:
-        digest.update(np.asarray(leaf).tobytes())
-    return digest.hexdigest()

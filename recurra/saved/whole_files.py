@@ -39,9 +39,20 @@ def write_whole(path: Path, write: Callable[[BinaryIO], object], *, new: bool = 
             _rename_to_new(partial, path)
         else:
             partial.replace(path)
+        _sync_folder(path.parent)
     finally:
         with contextlib.suppress(OSError):
             partial.unlink(missing_ok=True)
+
+
+def _sync_folder(folder: Path) -> None:
+    """See that the new name is on the disk too, so that a power cut leaves the old file or the new one."""
+    with contextlib.suppress(OSError):  # Windows and some file systems cannot do it
+        number = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(number)
+        finally:
+            os.close(number)
 
 
 def try_place(path: Path) -> None:

@@ -1,0 +1,130 @@
+"""The options of `recurra learn`."""
+
+import difflib
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from recurra.cli.extras import lacking
+from recurra.cli.settings import SettingsError
+
+COLUMNS, MODEL, OUTPUT = "Columns", "Model", "Output"
+#: rows that a forecast may look ahead, and a period may have
+FARTHEST = 100_000
+
+
+def _option(what: str, panel: str, *flags: str, **how: Any) -> Any:
+    return typer.Option(*flags, help=what, rich_help_panel=panel, **how)
+
+
+def learn_command(
+    file: Annotated[
+        str | None, typer.Argument(help="CSV (also .gz) or Parquet file; - for standard input.", show_default=False)
+    ] = None,
+    target: Annotated[str | None, _option("Column to predict.", COLUMNS, show_default=False)] = None,
+    horizon: Annotated[
+        int,
+        _option("Rows ahead to forecast; 0 predicts from the same row's other columns.", COLUMNS, min=0, max=FARTHEST),
+    ] = 1,
+    features: Annotated[
+        list[str] | None, _option("Use only these other columns: A,B.", COLUMNS, show_default=False)
+    ] = None,
+    ignore: Annotated[list[str] | None, _option("Leave these columns out: A,B.", COLUMNS, show_default=False)] = None,
+    time: Annotated[
+        str | None, _option("Column of dates, for plots; found by itself otherwise.", COLUMNS, show_default=False)
+    ] = None,
+    follow: Annotated[bool, _option("Wait for rows that are appended to the file.", COLUMNS, "--follow")] = False,
+    demo: Annotated[
+        str | None, _option("A real series in place of a file; `--demo list` names them.", COLUMNS, show_default=False)
+    ] = None,
+    on_bad: Annotated[str, _option("At a bad row: stop, or skip it and go on.", COLUMNS)] = "stop",
+    learner: Annotated[
+        str | None,
+        _option("One model with this learner (`recurra learners`) in place of the race.", MODEL, show_default=False),
+    ] = None,
+    cell: Annotated[str | None, _option("Its cell: rnn, gru or lstm.", MODEL, show_default=False)] = None,
+    n: Annotated[int | None, _option("Its units.", MODEL, min=1, max=4096, show_default=False)] = None,
+    lags: Annotated[
+        int | None, _option("Latest values of the target that it sees.", MODEL, min=1, max=4096, show_default=False)
+    ] = None,
+    learning_rate: Annotated[float | None, _option("Its step size.", MODEL, show_default=False)] = None,
+    key: Annotated[int, _option("Seed of all random numbers.", MODEL, min=0, max=2**32 - 1)] = 0,
+    period: Annotated[
+        int | None,
+        _option("Rows of a season, for the baseline; found by itself otherwise.", MODEL, min=1, max=FARTHEST),
+    ] = None,
+    predictions: Annotated[Path | None, _option("Write a CSV file of predictions.", OUTPUT, show_default=False)] = None,
+    interval: Annotated[
+        float | None, _option("Share of rows that low to high should hold, as 0.9.", OUTPUT, show_default=False)
+    ] = None,
+    out: Annotated[
+        Path | None, _option("Write a page with plots into this folder.", OUTPUT, show_default=False)
+    ] = None,
+    checkpoint: Annotated[
+        Path | None, _option("Keep the state here; the same command goes on from it.", OUTPUT, show_default=False)
+    ] = None,
+    checkpoint_every: Annotated[float, _option("Seconds between two checkpoints.", OUTPUT)] = 20.0,
+    on_full: Annotated[str, _option("When the disk is full: go-on without checkpoints, or stop.", OUTPUT)] = "go-on",
+    force: Annotated[bool, _option("Replace files that exist.", OUTPUT, "--force")] = False,
+    as_json: Annotated[
+        bool, _option("Print JSON for programs, and nothing else, on standard output.", OUTPUT, "--json")
+    ] = False,
+) -> None:
+    """Predict, score, then learn, row by row of a table.
+
+    For example: recurra learn power.csv --target megawatt --horizon 48 --out report
+
+    Inputs are all columns, with the target's own value. Texts of at most 32 different values are categories. An empty
+    cell, NA, NaN or null in an input stands for the latest known value; in the target, for a row without a label. The
+    model is compared with the last value, the value a season ago, and least squares on 24 past values.
+    """
+    from recurra.cli.learning.demos import DEMOS
+    from recurra.cli.learning.kinds import Choice
+    from recurra.cli.learning.models import ModelChoice
+    from recurra.cli.learning.wishes import Wishes
+
+    if demo == "list":
+        for name, each in DEMOS.items():
+            print(f"{name:<12} {each.about} ({each.package})")
+        return
+    if (file is None) == (demo is None):
+        raise SettingsError("Name one input: a file, - for standard input, or --demo NAME (`--demo list` names them).")
+    if demo is not None:
+        target = target or DEMOS[_one_of("demo", demo, list(DEMOS))].target
+    if target is None:
+        raise SettingsError("`target` is missing: name the column to predict, as in --target price.")
+    if out is not None and (line := lacking("stream", "`recurra learn --out`", "matplotlib", "jinja2")):
+        raise SettingsError(line)
+    if learner is not None:
+        from recurra.learners import LEARNERS
+
+        _one_of("learner", learner, list(LEARNERS))
+    if cell is not None:
+        _one_of("cell", cell, ["rnn", "gru", "lstm"])
+    wishes = Wishes(
+        columns=Choice(target, _split(features), _split(ignore), time),
+        file=file or "", demo=demo, follow=follow, horizon=horizon,
+        model=ModelChoice(learner, cell, n, lags, learning_rate, key),
+        period=period, interval=interval,
+        skip_bad=_one_of("on_bad", on_bad, ["stop", "skip"]) == "skip",
+        stop_when_full=_one_of("on_full", on_full, ["go-on", "stop"]) == "stop",
+        predictions=predictions, out=out, checkpoint=checkpoint, checkpoint_every=checkpoint_every,
+        force=force, as_json=as_json,
+    )  # fmt: skip
+    from recurra.cli.learning.run import learn
+
+    raise typer.Exit(learn(wishes))
+
+
+def _one_of(option: str, value: str, choices: list[str]) -> str:
+    if value not in choices:
+        near = difflib.get_close_matches(value.lower(), choices, n=1)
+        guess = f"did you mean {near[0]!r}? C" if near else "c"
+        raise SettingsError(f"`{option}` is {value!r}, which is unknown: {guess}hoose from {', '.join(choices)}.")
+    return value
+
+
+def _split(names: list[str] | None) -> tuple[str, ...]:
+    """Names that were typed with commas between them, or in several options."""
+    return tuple(name.strip() for text in names or () for name in text.split(",") if name.strip())

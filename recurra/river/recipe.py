@@ -1,0 +1,79 @@
+"""What an estimator's parameters mean: the model for a number of columns and outputs."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from recurra import checks
+from recurra.learners import LEARNERS
+from recurra.losses import Loss, SquaredError
+from recurra.network import Network
+from recurra.online.defaults import CELLS
+from recurra.online.model import Online
+from recurra.online.step import OnlineStep
+from recurra.step import APPLIED, RLS, Adam, LearningStep
+
+READOUTS = ("rls", "descent")
+ABSENT = ("mean", "zero")
+#: the loss of labels that are numbers
+OF_NUMBERS = SquaredError()
+#: how strongly least squares hold coefficients at zero before they know better
+RIDGE = 0.1
+#: the longest gradient
+CLIP = 1.0
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """The parameters of an estimator, checked. `owner` is what messages call it.
+
+    With `lags` the latest labels are inputs too. The newest is the first column, and `difference` predicts from it.
+    """
+
+    owner: str
+    learner: str
+    cell: str
+    n: int
+    rate: float
+    absent: str
+    seed: int
+    readout: str = "descent"
+    forgetting: float = 1.0
+    lags: int = 0
+    difference: bool = False
+    loss: Loss = OF_NUMBERS
+
+    def __post_init__(self) -> None:
+        self._check_choice("learner", LEARNERS)
+        self._check_choice("cell", CELLS)
+        self._check_choice("readout", READOUTS)
+        self._check_choice("absent", ABSENT)
+        for name, least in (("n", 1), ("lags", int(self.difference)), ("seed", 0)):
+            checks.whole_number(f"`{name}` of {self.owner}", getattr(self, name), least)
+        _ = Adam(self.rate), RLS(self.forgetting)  # which check their numbers
+
+    def _check_choice(self, name: str, choices: Any) -> None:
+        value = getattr(self, name)
+        if not isinstance(value, str) or value not in choices:
+            *most, last = map(repr, choices)
+            raise ValueError(f"`{name}` of {self.owner} must be {', '.join(most)} or {last}, and is {value!r}.")
+
+    @property
+    def first(self) -> int:
+        """The column of the first feature: before it may come the latest label."""
+        return 1 if self.lags else 0
+
+    def online(self, slots: int, outputs: int) -> Online:
+        """The model before the first row, for so many features and outputs."""
+        lagged = 1 if self.lags > 1 else 0
+        wide = self.first + slots + max(self.lags - 1, 0) * lagged
+        network = Network(CELLS[self.cell](wide, self.n), outputs, self.loss, skip=True)
+        step = LearningStep(
+            network,
+            {APPLIED: LEARNERS[self.learner]()},
+            Adam(self.rate, clip=CLIP),
+            gaps=True,
+            readout=RLS(self.forgetting, RIDGE) if self.readout == "rls" else None,
+        )
+        is_number = isinstance(self.loss, SquaredError)
+        settings = OnlineStep(step, 0, max(self.lags, 1), lagged, scale_target=is_number, difference=self.difference)
+        return Online(settings, int(self.seed))

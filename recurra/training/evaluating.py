@@ -1,0 +1,216 @@
+"""Held-out losses along a run: what the network with the weights of the moment makes of rows it does not learn from."""
+
+import copy
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Int, PRNGKeyArray
+
+from recurra import checks
+from recurra.engine.experiment import Experiment
+from recurra.engine.protocol import Engine, Members, Run
+from recurra.learners import Fixed
+from recurra.losses import Loss
+from recurra.network import Network, NetworkWeights
+from recurra.saved.trees import arrays_of, filled
+from recurra.step import APPLIED
+from recurra.tasks.arrays import Arrays
+from recurra.tasks.base import Rows, Task
+from recurra.training.checkpoint import Gathered
+from recurra.training.gather import LossWindows
+
+#: steps of an endless task
+STEPS = 1000
+#: parts of a run after which it is evaluated, if nothing is said
+PARTS = 10
+#: what tells the rows of an evaluation from those of training
+OTHER_ROWS = 0x0E7A1
+#: how the arrays of evaluations are called in a checkpoint
+PREFIX = "held_out/"
+
+
+class HeldOut(Task):
+    """Rows of a task that training does not see. What there is to learn, such as a network to mimic, is the same."""
+
+    task: Task
+
+    @property
+    def horizon(self) -> int:  # pyright: ignore[reportIncompatibleVariableOverride]
+        return self.task.horizon
+
+    @property
+    def n_in(self) -> int:
+        return self.task.n_in
+
+    @property
+    def n_out(self) -> int:
+        return self.task.n_out
+
+    def traced(self) -> Task:
+        return HeldOut(self.task.traced())
+
+    def check(self, loss: Loss, steps: int, streams: int, dtype: jnp.dtype) -> None:
+        self.task.check(loss, steps, streams, dtype)
+
+    def init(self, key: PRNGKeyArray, dtype: jnp.dtype) -> Any:
+        return self.task.init(key, dtype)
+
+    def in_stream(self, state: Any, stream: Int[jax.Array, ""]) -> Any:
+        return self.task.in_stream(state, stream)
+
+    def block(self, state: Any, key: PRNGKeyArray, number: Int[jax.Array, ""], dtype: jnp.dtype) -> tuple[Rows, Any]:
+        return self.task.block(state, jax.random.fold_in(key, OTHER_ROWS), number, dtype)
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What is evaluated after every `every` steps, on so many `steps` of its own."""
+
+    experiment: Experiment
+    steps: int
+    every: int
+
+    @staticmethod
+    def of(
+        network: Network, task: Task | None, every: int | None, steps: int | None, run_steps: int, streams: int
+    ) -> "Plan | None":
+        """The plan, checked; None if there is nothing to evaluate."""
+        if task is None:
+            if every is not None or steps is not None:
+                raise ValueError("`every` and `evaluate_steps` say how to evaluate: give a task to `evaluate` too.")
+            return None
+        if not isinstance(task, Task):
+            raise TypeError(f"`evaluate` must be a task such as recurra.Arrays(inputs, labels), and is {task!r}.")
+        for what, ours, theirs in (("inputs", network.cell.n_in, task.n_in), ("outputs", network.n_out, task.n_out)):
+            if ours != theirs:
+                raise ValueError(f"The network has {ours} {what} and the task of `evaluate` {theirs}: make them equal.")
+        whole = int(task.length) if isinstance(task, Arrays) else STEPS
+        streams = len(task.inputs) if isinstance(task, Arrays) else streams
+        steps = checks.whole_number("`evaluate_steps`", whole if steps is None else steps)
+        every = checks.whole_number("`every`", max(run_steps // PARTS, 1) if every is None else every)
+        task.check(network.loss, steps, streams, network.cell.dtype)
+        if steps <= task.horizon:
+            raise ValueError(
+                f"`evaluate_steps` is {steps} and the horizon of `evaluate` {task.horizon}, so no forecast would meet "
+                "its label: evaluate more steps."
+            )
+        if isinstance(task, Arrays) and task.present is not None and not np.asarray(task.present)[:, :steps].any():
+            raise ValueError("No row of `evaluate` has a label: there would be no loss.")
+        # At a rate of 0 nothing is learned; labels, resets and horizons mean what they mean in training.
+        experiment = Experiment.of(network, {APPLIED: Fixed()}, 0.0, task, streams)
+        held_out = eqx.tree_at(lambda each: each.task, experiment, HeldOut(task))
+        return Plan(held_out, steps, every)
+
+    def loss(self, engine: Engine, members: Members) -> np.ndarray:
+        """Each member's mean loss over labelled steps, from the network's first state."""
+        windows = LossWindows(range(len(members.keys)), self.steps)
+        with engine.prepare(self.experiment, members) as run:
+            for piece in run.advance(self.steps):
+                windows.append(piece.loss, piece.labelled)
+        return windows.means()[:, 0]
+
+
+class Best(NamedTuple):
+    """The lowest held-out loss of each seed so far, the step it was found after, and the weights of that time."""
+
+    loss: np.ndarray
+    step: np.ndarray
+    weights: NetworkWeights
+
+
+class Evaluations:
+    """Held-out losses at multiples of `every` steps, and the best weights so far."""
+
+    def __init__(self, every: int, loss: Callable[[NetworkWeights], np.ndarray], weights: NetworkWeights):
+        self.every, self._loss = every, loss
+        seeds = len(weights.readout.b)
+        self._steps: list[int] = []
+        self._losses: list[np.ndarray] = []
+        unknown = jax.tree.map(lambda leaf: np.full_like(leaf, np.nan), weights)
+        self._best = Best(np.full(seeds, np.inf), np.full(seeds, -1), unknown)
+
+    @staticmethod
+    def of(plan: Plan, engine: Engine, members: Members, weights: NetworkWeights) -> "Evaluations":
+        """Evaluations of the members of a run, whose weights look like these."""
+        return Evaluations(plan.every, lambda now: plan.loss(engine, members._replace(start=now)), weights)
+
+    def next_stop(self, done: int, steps: int) -> int:
+        """The step at which the run has to stop next, to be evaluated or for good."""
+        return min((done // self.every + 1) * self.every, steps)
+
+    def look(self, done: int, weights: Callable[[], NetworkWeights]) -> None:
+        """Evaluate, if it is time to and was not done."""
+        if done and done % self.every == 0 and done not in self._steps[-1:]:
+            self._add(done, weights())
+
+    def _add(self, done: int, weights: NetworkWeights) -> None:
+        loss = self._loss(weights)
+        best = self._best
+        better = loss < best.loss  # not where it is nan
+        choose = lambda new, old: np.where(better.reshape(-1, *(1,) * (new.ndim - 1)), new, old)
+        kept = jax.tree.map(choose, weights, best.weights)
+        self._best = Best(choose(loss, best.loss), np.where(better, done, best.step), kept)
+        self._losses.append(loss)
+        self._steps.append(done)  # last: an interruption may come anywhere
+
+    def all(self, run: Run, is_over: bool) -> dict[str, Any]:
+        """The fields of a result. Where the run `is_over`, they have what is found after the last step.
+
+        That is not kept, since a run may go on from its checkpoint.
+        """
+        found = copy.copy(self)
+        found._steps, found._losses = list(self._steps), list(self._losses)
+        if is_over and run.done not in self._steps:
+            found._add(run.done, run.weights())
+        best, seeds = found._best, len(found._best.loss)
+        return {
+            "evaluated_step": np.array(found._steps, np.int64),
+            "evaluated_loss": np.stack(found._losses, axis=1) if found._losses else np.zeros((seeds, 0)),
+            "best_step": best.step,
+            "best_weights": best.weights,
+        }
+
+    def state(self) -> dict[str, np.ndarray]:
+        """All of it as plain arrays."""
+        seeds, best = len(self._best.loss), self._best
+        every = {
+            "steps": np.array(self._steps, np.int64),
+            "losses": np.stack(self._losses, axis=1) if self._losses else np.zeros((seeds, 0)),
+            "best_loss": best.loss,
+            "best_step": best.step,
+            **{f"best/{name}": leaf for name, leaf in arrays_of(best.weights).items()},
+        }
+        return {f"{PREFIX}{name}": array for name, array in every.items()}
+
+    def restore(self, state: Mapping[str, np.ndarray]) -> None:
+        """Take up what `state` returned; KeyError or ValueError if it is not whole."""
+        own = {name[len(PREFIX) :]: array for name, array in state.items() if name.startswith(PREFIX)}
+        best = {name[5:]: own.pop(name) for name in list(own) if name.startswith("best/")}
+        steps, losses, best_loss, best_step = (own[name] for name in ("steps", "losses", "best_loss", "best_step"))
+        seeds = len(self._best.loss)
+        if losses.shape != (seeds, len(steps)) or best_loss.shape != (seeds,) or best_step.shape != (seeds,):
+            raise ValueError("held-out losses of another shape")
+        weights = filled(self._best.weights, best)
+        self._steps, self._losses = [int(step) for step in steps], list(losses.T)
+        self._best = Best(best_loss, best_step, weights)
+
+
+class Together:
+    """What a run has gathered, and its evaluations, as one thing that a checkpoint keeps."""
+
+    def __init__(self, *parts: Gathered):
+        self._parts = parts
+
+    def state(self) -> dict[str, np.ndarray]:
+        """All of it as plain arrays."""
+        return {name: array for part in self._parts for name, array in part.state().items()}
+
+    def restore(self, state: Mapping[str, np.ndarray]) -> None:
+        """Take up what `state` returned; KeyError or ValueError if it is not whole."""
+        for part in self._parts:
+            part.restore(state)

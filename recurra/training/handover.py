@@ -1,0 +1,121 @@
+"""A trained network, handed over as a model for data that arrive."""
+
+import pickle
+import warnings
+from dataclasses import dataclass, replace
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from recurra.engine.hardware import core_device, in_words
+from recurra.engine.protocol import Ends
+from recurra.network import NetworkWeights
+from recurra.online.keeping import arrays_of_state, under
+from recurra.online.model import Online
+from recurra.online.step import Noise, OnlineState, OnlineStep
+from recurra.step import APPLIED, DelayedState, LearningState, LearningStep
+from recurra.tasks.base import BLOCK
+from recurra.training.starting import in_form_of
+
+#: The states of all seeds are kept in a result if they take at most so many bytes.
+MOST_BYTES = 256_000_000
+
+
+@dataclass(frozen=True)
+class Handover:
+    """What a run leaves for those who go on: its step of learning, and where each seed is after `steps` steps.
+
+    Before the run the learners had taken `began` steps. `ends` is None where the states were too large to keep.
+    """
+
+    step: LearningStep | None
+    horizon: int
+    steps: int
+    began: int
+    ends: Ends | None
+
+    def __getstate__(self) -> dict[str, Any]:
+        # Results travel between processes. Functions inside a step may not, such as those of an optimizer of Optax's.
+        try:
+            pickle.dumps(self.step)
+        except Exception:
+            return {**vars(self), "step": None}
+        return dict(vars(self))
+
+    @property
+    def learned(self) -> int:
+        """How many rows were learned from in this run."""
+        return max(self.steps - self.horizon, 0)
+
+    @property
+    def states(self) -> LearningState | None:
+        """Each seed's state, leaves (seed, ...), for `train(weights=...)`."""
+        if self.ends is None:
+            return None
+        state = self.ends.state.learning if isinstance(self.ends.state, DelayedState) else self.ends.state
+        return state._replace(t=np.full(len(self.ends.noise), self.began + self.learned, np.int32))
+
+    def model(self, weights: NetworkWeights, row: int | None) -> Online:
+        """The model of the seed in this row of `ends`; with None, one that starts with the weights alone."""
+        learning = self._learning()
+        with jax.default_device(core_device()):
+            weights = jax.tree.map(jnp.asarray, weights)
+            step = OnlineStep(learning, self.horizon, scale_inputs=False, scale_target=False)
+            if row is None or self.ends is None:
+                return Online(step, weights=weights)
+            step = replace(step, learning=in_form_of(learning, _of_applied(self.ends.state), len(self.ends.noise)))
+            like = Online(step, weights=weights, specialise=False)
+            arrays = arrays_of_state(self._state(step, like.state, row))
+        about = {**like.description(), "rows": self.steps, "waiting": min(self.steps, self.horizon)}
+        return Online.from_saved(about, {**like.state_arrays(), **under("state", arrays)}, like)
+
+    def _learning(self) -> LearningStep:
+        """The step with its applied learner alone, for a stream that may lack labels."""
+        if self.step is None:
+            raise ValueError(
+                "This result came from another process, and a part of its network or its optimizer could not: use an "
+                "optimizer of the library's own, such as recurra.Adam(), or call `online` where the run was."
+            )
+        if self.step.resets:
+            raise ValueError("The task set the state back at times, and an online model cannot: train without `reset`.")
+        return replace(self.step, learners={APPLIED: self.step.learners[APPLIED]}, gaps=True)
+
+    def _state(self, step: OnlineStep, first: OnlineState, row: int) -> OnlineState:
+        """The state of a model that has seen all rows of the run."""
+        assert self.ends is not None
+        number: Any = lambda value, kind="int32": jnp.asarray(value, kind)
+        ended, key = jax.tree.map(lambda leaf: jnp.asarray(leaf[row]), tuple(self.ends))
+        learning = ended.learning if isinstance(ended, DelayedState) else ended
+        unlabelled = first.delayed.learning.unlabelled if learning.unlabelled is None else learning.unlabelled
+        learning = learning._replace(
+            t=number(self.began + self.learned), learners={APPLIED: learning.learners[APPLIED]}, unlabelled=unlabelled
+        )
+        delayed = first.delayed._replace(learning=learning, lead=learning.a)
+        if isinstance(ended, DelayedState):
+            delayed = delayed._replace(
+                lead=ended.lead,
+                waiting=ended.waiting._replace(note=None),
+                oldest=number(self.learned % self.horizon),
+                filled=number(min(self.steps, self.horizon)),
+            )
+        block, slot = divmod(self.learned, BLOCK)
+        own = step.learning.own_keys(jax.random.wrap_key_data(key))
+        drawn = {name: step.learning.noise_of(name, jax.random.fold_in(own[name], block), BLOCK) for name in own}
+        noise = Noise(drawn, key, number(block, "uint32"), number(slot))
+        return first._replace(delayed=delayed, noise=noise, started=number(True, bool))
+
+
+def _of_applied(state: LearningState | DelayedState) -> dict[str, Any]:
+    learning = state.learning if isinstance(state, DelayedState) else state
+    return {APPLIED: learning.learners[APPLIED]}
+
+
+def warn_of_weights_alone() -> None:
+    """Say that a model starts with weights alone."""
+    warnings.warn(
+        f"The states of this run took more than {in_words(MOST_BYTES)} and were not kept: the model starts with the "
+        "trained weights alone, a first state, and a new optimizer.",
+        stacklevel=3,
+    )

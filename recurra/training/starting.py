@@ -1,0 +1,122 @@
+"""Runs that start from weights or states that a user has: checked, and laid out for every seed."""
+
+import dataclasses
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import PyTree
+
+from recurra.engine.experiment import Experiment, Start
+from recurra.engine.specialise import fastest
+from recurra.network import NetworkWeights
+from recurra.step import LearningState, LearningStep
+
+
+def starting_from(given: Start | None, experiment: Experiment, seeds: int, steps: int) -> tuple[Experiment, Any]:
+    """The experiment that starts from there, and what each seed starts from, leaves (seed, ...), or None.
+
+    A state decides which form of its learners goes on: the published one, or the one that engines put in its place.
+    """
+    if given is None:
+        return experiment, None
+    if isinstance(given, NetworkWeights):
+        like = jax.eval_shape(experiment.step.first_weights, jax.random.key(0))
+        return experiment, _for_seeds(given, like, seeds)
+    if not isinstance(given, LearningState):
+        raise TypeError(
+            "`weights` must be weights of the network, as `Network.init` and `Result.weights` have them, or a "
+            f"LearningState, and is {given!r:.200}."
+        )
+    began = _steps_before(given.t, steps)
+    given = given._replace(t=None)
+    step = in_form_of(experiment.step, given.learners, seeds)
+    like = _first_state(step)
+    # Whether labels may be missing, and states set back, is a matter of the task.
+    given = given._replace(unlabelled=_count(given.unlabelled, like.unlabelled), first=_count(given.first, like.first))
+    start = _for_seeds(given, like, seeds)
+    return dataclasses.replace(experiment, step=step, began=jnp.asarray(began, "int32") if began else None), start
+
+
+def in_form_of(step: LearningStep, learners: PyTree, seeds: int) -> LearningStep:
+    """The step with the form of its learners whose states these are, leaves (seed, ...) or without seeds.
+
+    If they belong to no form, it is the step itself.
+    """
+    forms = {name: fastest(learner, step.network.cell, "cpu") for name, learner in step.learners.items()}
+    for form in (step, dataclasses.replace(step, learners=forms)):
+        if _shapes_fit(learners, _first_state(form).learners, seeds):
+            return form
+    return step
+
+
+def _first_state(step: LearningStep) -> LearningState:
+    """The shapes of a state before the first step."""
+    return jax.eval_shape(step.init, jax.random.key(0))._replace(t=None)
+
+
+def _steps_before(t: Any, steps: int) -> int:
+    """How many steps all states have behind them."""
+    counts = np.unique(np.asarray(0 if t is None else t))
+    if len(counts) > 1:
+        raise ValueError(f"The states in `weights` must have come equally far, and their `t` are {counts.tolist()}.")
+    began = int(counts[0])
+    if not 0 <= began < 2**31 - steps:
+        raise ValueError(
+            f"`t` of the state in `weights` is {began:,} and `steps` is {steps:,}: both together must stay below 2³¹."
+        )
+    return began
+
+
+def _count(given: Any, like: Any) -> Any:
+    return None if like is None else np.zeros(like.shape, like.dtype) if given is None else given
+
+
+def _shapes_fit(given: PyTree, like: PyTree, seeds: int) -> bool:
+    if jax.tree.structure(given) != jax.tree.structure(like):
+        return False
+    pairs = zip(jax.tree.leaves(given), jax.tree.leaves(like), strict=True)
+    return all(np.shape(leaf) in _shapes(wanted, seeds) for leaf, wanted in pairs)
+
+
+def _shapes(like: Any, seeds: int) -> tuple[tuple[int, ...], ...]:
+    return like.shape, (seeds, *like.shape)
+
+
+def _for_seeds(given: Start, like: Start, seeds: int) -> Start:
+    """What each seed starts from, leaves (seed, ...); an error names the first array that is not as in `like`."""
+    _check_structure(given, like)
+    paths = jax.tree_util.tree_leaves_with_path(like)
+    leaves = [
+        _leaf(f"weights{jax.tree_util.keystr(path)}", leaf, wanted, seeds)
+        for (path, wanted), leaf in zip(paths, jax.tree.leaves(given), strict=True)
+    ]
+    return jax.tree.unflatten(jax.tree.structure(like), leaves)
+
+
+def _check_structure(given: Start, like: Start) -> None:
+    if jax.tree.structure(given) == jax.tree.structure(like):
+        return
+    names = lambda tree: [jax.tree_util.keystr(path) for path, _ in jax.tree_util.tree_leaves_with_path(tree)]
+    missing = [f"no `{name[1:]}`" for name in names(like) if name not in names(given)]
+    unknown = [f"`{name[1:]}` too" for name in names(given) if name not in names(like)]
+    said = " and ".join([*missing[:1], *unknown[:1]]) or "other parts"
+    raise ValueError(
+        f"`weights` are not those of this network, learner and optimizer: they have {said}. Make them with the same "
+        "settings."
+    )
+
+
+def _leaf(name: str, leaf: Any, like: Any, seeds: int) -> np.ndarray:
+    array = np.asarray(leaf)
+    if array.dtype != like.dtype:
+        raise TypeError(f"`{name}` is {array.dtype} and the network's is {like.dtype}: convert it with astype.")
+    if array.shape not in _shapes(like, seeds):
+        raise ValueError(
+            f"`{name}` must have shape {like.shape} for all seeds, or {(seeds, *like.shape)} for {seeds} of them, and "
+            f"has {array.shape}."
+        )
+    if jnp.issubdtype(array.dtype, jnp.floating) and not np.isfinite(array).all():
+        raise ValueError(f"`{name}` must be finite, and holds nan or an infinity: start from other weights.")
+    return np.broadcast_to(array, (seeds, *like.shape))
