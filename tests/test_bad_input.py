@@ -126,7 +126,7 @@ WRONG_TYPES = {
     "train(probes=[rc.RTRL()])": "`probes` must map names",
     "train(probes={'x': rc.RTRL})": "`probes['x']` must be a learner",
     "train(record=rc.record.state)": "`record` must map names",
-    "train(optimizer='sgd')": "`optimizer` must be a learning rate or an Optax optimizer, and is 'sgd'",
+    "train(optimizer='sgd')": "`optimizer` must be a learning rate, recurra.Adam() or an Optax optimizer, and is 'sgd'",
     "rc.RNN(2, 3, np.float32(2))": "at most 1.0, and is 2",
     "rc.RNN(2, 3, jnp.array(2.0))": "at most 1.0, and is 2",
     "rc.RNN(2, 3, [0.5])": "`alpha` of RNN must be a number",

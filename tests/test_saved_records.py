@@ -79,6 +79,7 @@ def test_a_run_with_records_is_extended(tmp_path):
     assert same(later.records, train(steps=400, **settings).records)
 
 
+@slow
 def test_other_records_are_other_settings(tmp_path):
     settings = {"steps": 400, "window": 50, "checkpoint": tmp_path / "run"}
     recorded = {"record": {"state": rc.record.state}, "record_every": 2}

@@ -144,8 +144,10 @@ def train_command(
     _need("results", "`recurra train --out`")
 
     def is_own(path: Path) -> bool:
+        if checkpoint is None:
+            return False
         check_device()
-        return checkpoint is not None and is_of_same_command(path, full_configuration(settings, build(settings)))
+        return is_of_same_command(path, full_configuration(settings, build(settings)))
 
     with Output(out, force, is_own) as output:
         check_device()

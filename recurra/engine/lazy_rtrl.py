@@ -17,6 +17,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, PRNGKeyArray
 
+from recurra import checks
 from recurra.cells.base import Cell, Credit, Weights
 from recurra.cells.tick import Tick
 from recurra.cells.unitwise import Sources, Trace, UnitwiseCell, apart, listened, side_by_side
@@ -45,6 +46,9 @@ class LazyRTRL(PastFacing):
     span: int = eqx.field(static=True, default=SPAN)
 
     about = dataclasses.replace(RTRL.about, period="span", unitwise=True)
+
+    def __check_init__(self) -> None:
+        checks.whole(self, "span")
 
     def init(self, cell: Cell, weights: Weights, key: PRNGKeyArray, n_out: int) -> Span:
         cell = unitwise(cell)

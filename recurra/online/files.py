@@ -13,6 +13,7 @@ from recurra.online.model import Online
 from recurra.online.race import Race
 from recurra.saved import archive
 from recurra.saved.archive import SavedFileError, UselessFileError
+from recurra.saved.whole_files import held
 
 KIND = "model"
 #: what a file can hold, by the names that files give it
@@ -33,8 +34,10 @@ def save(path: Path | str, model: Model) -> None:
     """
     if type(model) not in MODELS.values():
         raise TypeError(f"`save` takes a recurra.Online, Race or Intervals, and got {model!r}.")
+    document = {"type": type(model).__name__, "model": model.description()}
     try:
-        archive.write(path, KIND, model.state_arrays(), {"type": type(model).__name__, "model": model.description()})
+        with held(Path(path)):
+            archive.write(path, KIND, model.state_arrays(), document)
     except OSError as error:
         raise SavedFileError(
             f"{path} cannot be written: {error.strerror or error}. A file that was there before is untouched."

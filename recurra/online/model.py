@@ -255,9 +255,9 @@ class Online:
 
         What is not finite may reach an output only some rows later. So rows are taken again, one at a time.
         """
-        after, i = self._packed, 0
+        i, before, after = 0, self._packed, self._packed
         for i in range(len(rows.x)):
-            after = self._program(kind)(*after, self._filled(rows.part(i, i + 1)))
+            before, after = after, self._program(kind)(*after, self._filled(rows.part(i, i + 1)))
             outs = self._packing.first(after)
             if not (outs[0, -1] and outs[ROWS, 0]):
                 break
@@ -265,7 +265,7 @@ class Online:
         origin_y = self._origin_y if rows.target is jax.Array else np.zeros(1)
         if said := explain(rows, i, number, self._buffer.dtype, (self._origin_x, origin_y)):
             raise ValueError(said)
-        what = grown(self.state, self._packing.unpack(after)[2])
+        what = grown(self._packing.unpack(before)[2], self._packing.unpack(after)[2])
         raise Diverged(
             f"The model diverged at row {number:,}: {what}. It is as it was before this call. Try a lower learning "
             "rate, an optimizer that clips gradients, such as recurra.Adam(1e-3, clip=1), or a learner whose memory "

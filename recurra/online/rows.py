@@ -83,13 +83,11 @@ def _unmasked(y: np.ma.MaskedArray, name: str, count: int, streams: int, width: 
 
 
 def _shaped(value: Any, name: str, count: int, streams: int, width: int) -> np.ndarray:
-    """The value as (rows, streams, numbers). Axes of length one may be left out; with many rows, only the last ones."""
+    """The value as (rows, streams, numbers). A single number needs no axis of its own, and nor does a single row."""
     array = _numbers(value, name)
     one = (width,) if streams == 1 else (streams, width)
-    full = (count, *one)
-    least = tuple(n for n in one if n > 1)
-    fits = array.shape in (full, full[: len(full) - (width == 1)])
-    if not fits and not (name in ("x", "y") and tuple(n for n in array.shape if n > 1) == least):
+    shapes = [(count, *one), *([one] if name in ("x", "y") else [])]
+    if array.shape not in [*shapes, *(shape[:-1] for shape in shapes if width == 1)]:
         wanted = _words("rows", one) if name == "Y" else one
         raise ValueError(f"`{name}` must have shape {wanted}, and has {array.shape}.")
     return array.reshape(count, streams, width)

@@ -40,6 +40,7 @@ def check(
             raise TypeError(f"`probes[{name!r}]` must be a learner such as recurra.RFLO(), and is {probe!r}.")
     for each in (learner, *probes.values()):
         check_about(each)
+    checks.whole_number(f"`horizon` of {type(task).__name__}", task.horizon, least=0)
     for what, ours, theirs in (("inputs", network.cell.n_in, task.n_in), ("outputs", network.n_out, task.n_out)):
         if ours != theirs:
             raise ValueError(f"The network has {ours} {what} and the task {theirs}: make them equal.")

@@ -136,7 +136,9 @@ class Evaluations:
 
     @staticmethod
     def of(plan: Plan, engine: Engine, members: Members, weights: NetworkWeights) -> "Evaluations":
-        """Evaluations of the members of a run, whose weights look like these."""
+        """Evaluations of the members of a run, whose first weights these are."""
+        with engine.prepare(plan.experiment, members._replace(start=weights)):
+            pass  # it is compiled before the first step
         return Evaluations(plan.every, lambda now: plan.loss(engine, members._replace(start=now)), weights)
 
     def next_stop(self, done: int, steps: int) -> int:

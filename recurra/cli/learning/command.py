@@ -25,7 +25,12 @@ def learn_command(
     target: Annotated[str | None, _option("Column to predict.", COLUMNS, show_default=False)] = None,
     horizon: Annotated[
         int,
-        _option("Rows ahead to forecast; 0 predicts from the same row's other columns.", COLUMNS, min=0, max=FARTHEST),
+        _option(
+            "Rows ahead to forecast; 0: from the other columns of the same row, and the past.",
+            COLUMNS,
+            min=0,
+            max=FARTHEST,
+        ),
     ] = 1,
     features: Annotated[
         list[str] | None, _option("Use only these other columns: A,B.", COLUMNS, show_default=False)
@@ -66,7 +71,7 @@ def learn_command(
     ] = None,
     checkpoint_every: Annotated[float, _option("Seconds between two checkpoints.", OUTPUT)] = 20.0,
     on_full: Annotated[str, _option("When the disk is full: go-on without checkpoints, or stop.", OUTPUT)] = "go-on",
-    force: Annotated[bool, _option("Replace files that exist.", OUTPUT, "--force")] = False,
+    force: Annotated[bool, _option("Replace predictions or a page that exist.", OUTPUT, "--force")] = False,
     as_json: Annotated[
         bool, _option("Print JSON for programs, and nothing else, on standard output.", OUTPUT, "--json")
     ] = False,
@@ -75,9 +80,11 @@ def learn_command(
 
     For example: recurra learn power.csv --target megawatt --horizon 48 --out report
 
-    Inputs are all columns, with the target's own value. Texts of at most 32 different values are categories. An empty
-    cell, NA, NaN or null in an input stands for the latest known value; in the target, for a row without a label. The
-    model is compared with the last value, the value a season ago, and least squares on 24 past values.
+    Inputs are the target's own value and all other columns. Texts of at most
+    32 different values are categories. An empty cell, NA, NaN or null in an
+    input stands for the latest known value, and in the target for a row
+    without a label. The model is compared with the last value, the value a
+    season ago, and least squares on the 24 latest values.
     """
     from recurra.cli.learning.demos import DEMOS
     from recurra.cli.learning.kinds import Choice

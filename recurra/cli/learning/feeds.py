@@ -150,11 +150,14 @@ class StandardInput:
             raise InputError("Standard input is closed: name a file, or pipe rows into the command.") from None
 
     def read(self) -> bytes:
+        return self._block(BLOCK)
+
+    def _block(self, size: int) -> bytes:
         # A read that waits would not be ended by Ctrl-C, which is only noted; Windows cannot wait for a pipe.
         if os.name == "posix" and not select.select([self._number], [], [], self.patience)[0]:
             return b""
         try:
-            block = os.read(self._number, BLOCK)
+            block = os.read(self._number, size)
         except OSError as error:
             raise InputError(f"Standard input cannot be read: {error.strerror or error}.") from None
         self.ended = not block
@@ -164,10 +167,7 @@ class StandardInput:
     def skip_to(self, offset: int) -> None:
         """What comes before is read and passed over, for a pipe cannot be wound."""
         while self._at < offset and not self.ended:
-            if select.select([self._number], [], [], PATIENCE)[0]:
-                block = os.read(self._number, min(BLOCK, offset - self._at))
-                self.ended = not block
-                self._at += len(block)
+            self._block(min(BLOCK, offset - self._at))
 
     def close(self) -> None:
         pass

@@ -1,6 +1,7 @@
 """What the columns of a table hold, decided from its first rows: numbers, truth values, categories or times."""
 
 import difflib
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -132,9 +133,9 @@ def _check_header(name: str, header: Sequence[str]) -> None:
             f"{name} has no header: its first line is {shown(', '.join(header))}. Add a line above it that names the "
             "columns."
         )
-    for each in named:
-        if header.count(each) > 1:
-            raise InputError(f"{name} has {header.count(each)} columns of the name {shown(each)}: rename all but one.")
+    for each, count in Counter(named).items():
+        if count > 1:
+            raise InputError(f"{name} has {count} columns of the name {shown(each)}: rename all but one.")
 
 
 def _place(name: str, header: Sequence[str], column: str, option: str) -> int:

@@ -16,8 +16,8 @@ from recurra.cli.output import FULL
 from recurra.cli.settings import SettingsError
 from recurra.cli.streams import complain
 
-#: bytes that may wait for room on a full disk
-MOST = 1 << 24
+#: bytes that may wait for room on a full disk, and bytes that a line has at most
+MOST, LONGEST = 1 << 24, 1 << 20
 
 
 class Predictions:
@@ -74,6 +74,8 @@ class Predictions:
     def close(self) -> None:
         """Let go of the file. A line of which only a part could be written is cut off."""
         if self._waiting:
-            content = os.pread(self._number, min(self.length, MOST), max(0, self.length - MOST))
-            os.ftruncate(self._number, self.length - (len(content) - 1 - content.rfind(b"\n")))
+            start = max(0, self.length - LONGEST)
+            os.lseek(self._number, start, os.SEEK_SET)
+            content = os.read(self._number, LONGEST)
+            os.ftruncate(self._number, start + content.rfind(b"\n") + 1)
         os.close(self._number)

@@ -1,0 +1,252 @@
+"""Runs that start from given weights or states, and trained networks that are handed over to data that arrive."""
+
+import pickle
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+import pytest
+
+import recurra as rc
+from recurra.step import APPLIED
+from recurra.training import train as training
+from small_runs import train
+from taking_steps import compiled_step
+
+slow = pytest.mark.slow
+
+
+def rows(steps=300, seed=0):
+    rng = np.random.default_rng(seed)
+    x = rng.normal(size=(steps, 2))
+    return x, np.tanh(np.cumsum(x, axis=0)[:, :1] / 4)
+
+
+def net(cell=rc.RNN, **kwargs):
+    return rc.Network(cell(2, 4), 1, rc.SquaredError(), **kwargs)
+
+
+def run(task, learner=None, steps=100, network=None, **settings):
+    return train(learner or rc.RFLO(), task, network or net(), steps=steps, **{"window": 1, "seeds": 2, **settings})
+
+
+def assert_close(ours, wanted, rtol=1e-9):
+    for one, other in zip(jax.tree.leaves(ours), jax.tree.leaves(wanted), strict=True):
+        np.testing.assert_allclose(one, other, rtol=rtol, atol=1e-12)
+
+
+def test_a_run_starts_from_the_weights_that_are_given():
+    """Against the outputs of the network itself. One compilation serves all weights."""
+    x, y = rows(100)
+    traced = []
+    record = {"z": lambda outcome: (traced.append(1), outcome.output)[1]}
+    outputs = lambda weights: run(rc.Arrays(x, y), weights=weights, optimizer=0.0, record=record).records["z"]
+    own = [net().init(jax.random.key(seed)) for seed in (7, 8)]
+    z = [net().run(weights, x) for weights in own]
+    np.testing.assert_allclose(outputs(own[0]), [z[0], z[0]], rtol=1e-9, atol=1e-12)
+    once = len(traced)
+    each = jax.tree.map(lambda *leaves: jnp.stack(leaves), *own)
+    np.testing.assert_allclose(outputs(each), z, rtol=1e-9, atol=1e-12)
+    assert len(traced) == once
+    assert not np.allclose(z[0], z[1], rtol=1e-2)
+
+
+LEARNERS = [
+    rc.RTRL(),
+    *(pytest.param(each, marks=slow) for each in (rc.RFLO(), rc.EfficientBPTT(T=7), rc.FutureBPTT(T=4), rc.DNI(0.01))),
+]
+
+
+@pytest.mark.parametrize("learner", LEARNERS, ids=lambda learner: learner.about.id)
+def test_a_run_goes_on_from_states_as_if_it_had_not_stopped(learner):
+    """After 100 steps neither E-BPTT nor the engine's form of RTRL is at the end of a round."""
+    x, y = rows(200)
+    adam = {"optimizer": rc.Adam(0.01)}
+    whole = run(rc.Arrays(x, y), learner, 200, **adam)
+    first = run(rc.Arrays(x[:100], y[:100]), learner, **adam)
+    rest = rc.Arrays(x[100:], y[100:])
+    assert first.states.t.tolist() == [100, 100]
+    second = run(rest, learner, weights=first.states, **adam)
+    np.testing.assert_allclose(second.loss, whole.loss[:, 100:], rtol=1e-9)
+    assert_close(second.weights, whole.weights)
+    assert_close(second.states, whole.states)
+    alone = run(rest, learner, weights=first.weights, **adam)
+    assert not np.allclose(alone.loss, whole.loss[:, 100:], rtol=1e-3)
+
+
+@slow
+def test_a_state_of_a_loop_of_one_s_own_goes_on_in_the_form_it_has():
+    """RTRL as published, which the engine would otherwise put another form in the place of."""
+    x, y = map(jnp.asarray, rows(60))
+    step, one = compiled_step(net(), rc.RTRL(), 0.05, 1, False, False)
+    state, losses = step.init(jax.random.key(3)), []
+    for t in range(60):
+        middle = state if t == 37 else middle if t else None
+        state, outcome = one(state, x[t], y[t], {APPLIED: None}, None, None)
+        losses.append(float(outcome.loss))
+    result = run(rc.Arrays(x[37:], y[37:]), rc.RTRL(), 23, weights=middle, optimizer=0.05, seeds=1)
+    np.testing.assert_allclose(result.loss[0], losses[37:], rtol=1e-9)
+    # Missing labels and episodes are a matter of the task: a state without them starts to count.
+    present, reset = np.arange(23) % 2 == 0, np.arange(23) == 0
+    task = rc.Arrays(x[37:], y[37:], present=present, reset=reset)
+    result = run(task, rc.RTRL(), 23, weights=middle, optimizer=0.05, seeds=1)
+    np.testing.assert_array_equal(np.isfinite(result.loss[0]), present)
+
+
+def changed(weights, **readout):
+    return weights._replace(readout=weights.readout._replace(**readout))
+
+
+def test_weights_that_do_not_fit_are_refused_with_what_is_wrong():
+    task = rc.Arrays(*rows(100))
+    own = net().init(jax.random.key(0))
+    for weights, kind, match in [
+        ({"W": 1}, TypeError, "`weights` must be weights of the network"),
+        (net(rc.LSTM).init(jax.random.key(0)), ValueError, r"they have `cell\[1\]\.rec` too"),
+        (net(skip=True).init(jax.random.key(0)), ValueError, r"they have `readout\.V` too"),
+        (net(random_feedback=True).init(jax.random.key(0)), ValueError, "they have `feedback` too"),
+        (changed(own, b=None), ValueError, r"they have no `readout\.b`"),
+        (
+            changed(own, b=np.zeros(3)),
+            ValueError,
+            r"shape \(1,\) for all seeds, or \(2, 1\) for 2 of them, and has \(3,\)",
+        ),
+        (changed(own, b=np.zeros((3, 1))), ValueError, r"`weights\.readout\.b` must have shape"),
+        (changed(own, b=np.zeros(1, "float32")), TypeError, "is float32 and the network's is float64"),
+        (changed(own, b=np.full(1, np.nan)), ValueError, r"`weights\.readout\.b` must be finite"),
+    ]:
+        with pytest.raises(kind, match=match):
+            run(task, weights=weights)
+    state = rc.LearningStep(net(), {APPLIED: rc.RFLO()}, 0.01).init(jax.random.key(0))
+    for weights, match in [
+        (state._replace(t=np.array([1, 2])), r"must have come equally far, and their `t` are \[1, 2\]"),
+        (state._replace(t=np.array(2**31 - 5)), "both together must stay below"),
+    ]:
+        with pytest.raises(ValueError, match=match):
+            run(task, weights=weights)
+    with pytest.raises(ValueError, match=r"they have no `optimizers\[0\]"):
+        run(task, weights=state, optimizer=rc.Adam())
+    with pytest.raises(ValueError, match="of this network, learner and optimizer"):
+        run(task, rc.UORO(), weights=state)
+
+
+def test_other_weights_are_another_run(tmp_path):
+    task, file = rc.Arrays(*rows(100)), tmp_path / "run.safetensors"
+    one, other = (net().init(jax.random.key(seed)) for seed in (1, 2))
+    first = run(task, weights=one, checkpoint=file)
+    seen = []
+    again = run(task, weights=one, checkpoint=file, progress=seen.append)
+    assert seen == [100]
+    np.testing.assert_array_equal(again.loss, first.loss)
+    assert not np.allclose(
+        run(task, weights=other, checkpoint=file).loss, first.loss
+    )  # the finished file is taken over
+    assert_close(again.states, first.states, rtol=0)
+
+
+ONLINE = [
+    (rc.RTRL(), rc.RNN, 0),
+    *(
+        pytest.param(learner, cell, horizon, marks=slow)
+        for learner, cell, horizon in [
+            (rc.RFLO(), rc.RNN, 0),
+            (rc.RFLO(), rc.LSTM, 3),
+            (rc.RTRL(), rc.GRU, 3),
+            (rc.UORO(), rc.RNN, 0),
+            (rc.UORO(), rc.RNN, 3),
+            (rc.EfficientBPTT(T=7), rc.RNN, 0),
+            (rc.EfficientBPTT(T=7), rc.GRU, 3),
+            (rc.DNI(0.01), rc.RNN, 0),
+            (rc.FutureBPTT(T=4), rc.RNN, 3),
+        ]
+    ),
+]
+
+
+@pytest.mark.parametrize(("learner", "cell", "horizon"), ONLINE, ids=str)
+def test_a_trained_network_goes_on_online_as_a_longer_run_would(learner, cell, horizon):
+    """Rows 90 to 300 cross the edges of two blocks of random numbers."""
+    x, y = rows()
+    task = lambda stop: rc.Arrays(x[:stop], y[:stop], horizon=horizon)
+    settings = {"optimizer": rc.Adam(0.01), "network": net(cell), "seeds": [4, 2]}
+    longer = run(task(300), learner, 300, record={"z": lambda outcome: outcome.output}, **settings)
+    result = run(task(90), learner, 90, **settings)
+    model = result.online(2)
+    assert (model.rows, model.horizon, model.step.learning.gaps) == (90, horizon, True)
+    assert_close(model.weights, jax.tree.map(lambda leaf: leaf[1], result.weights), rtol=0)
+    predicted = model.learn_many(x[90:], y[90:])
+    known = longer.records["z"][1]
+    np.testing.assert_allclose(predicted[: len(known) - 90], known[90:], rtol=1e-8, atol=1e-10)
+    assert_close(model.weights, jax.tree.map(lambda leaf: leaf[1], longer.weights), rtol=1e-8)
+    # The weights alone are not enough.
+    with_weights = rc.Online(model.step, weights=jax.tree.map(lambda leaf: jnp.asarray(leaf[1]), result.weights))
+    assert not np.allclose(with_weights.learn_many(x[90:], y[90:]), predicted, rtol=1e-3)
+
+
+@slow
+def test_online_after_fewer_rows_than_the_horizon_and_with_streams_and_missing_labels():
+    x, y = rows(120)
+    late = lambda stop: rc.Arrays(x[:stop], y[:stop], horizon=8)
+    model = run(late(9), steps=5).online(1)
+    model.learn_many(x[5:], y[5:])
+    assert_close(model.weights, jax.tree.map(lambda leaf: leaf[1], run(late(120), steps=120).weights))
+    x, y = rows(240)
+    x, y = x.reshape(2, 120, 2), y.reshape(2, 120, 1)
+    present = np.random.default_rng(0).random((2, 120)) < 0.7
+    of_two = lambda stop: rc.Arrays(x[:, :stop], y[:, :stop], present=present[:, :stop])
+    model = run(of_two(60), rc.DNI(0.01), 60, streams=2).online(1)
+    labels = np.ma.masked_array(y, ~present[..., None])[:, 60:]
+    model.learn_many(np.swapaxes(x[:, 60:], 0, 1), np.ma.swapaxes(labels, 0, 1))
+    whole = run(of_two(120), rc.DNI(0.01), 120, streams=2)
+    assert_close(model.weights, jax.tree.map(lambda leaf: leaf[1], whole.weights), rtol=1e-8)
+
+
+@slow
+def test_a_model_leaves_probes_behind_and_can_be_saved(tmp_path):
+    x, y = rows(120)
+    probes = {"probes": {"other": rc.UORO()}, "record": {"norm": rc.record.gradient_norms}}
+    model = run(rc.Arrays(x, y), optimizer=rc.Adam(0.01), **probes).online(0)
+    assert list(model.step.learning.learners) == [APPLIED]
+    rc.save(tmp_path / "model.safetensors", model)
+    loaded = rc.load(tmp_path / "model.safetensors")
+    np.testing.assert_array_equal(loaded.learn_many(x[100:], y[100:]), model.learn_many(x[100:], y[100:]))
+
+
+def test_states_that_are_too_large_are_left_out_and_what_cannot_go_on_says_so(monkeypatch):
+    x, y = rows(40)
+    plain = run(rc.Arrays(x, y), steps=40)
+    with pytest.raises(ValueError, match=r"`seed` must be one of \(0, 1\), and is 5"):
+        plain.online(5)
+    with pytest.raises(ValueError, match="`best` needs held-out losses"):
+        plain.online(0, best=True)
+    monkeypatch.setattr(training, "MOST_BYTES", 0)
+    result = run(rc.Arrays(x, y), steps=40)
+    assert result.states is None
+    with pytest.warns(UserWarning, match="starts with the trained weights alone"):
+        model = result.online(1)
+    assert model.rows == 0
+    assert_close(model.weights, jax.tree.map(lambda leaf: leaf[1], result.weights), rtol=0)
+    outputs = net().run(model.weights, x)
+    np.testing.assert_allclose(model.predict_one(x[0]), outputs[0], rtol=1e-9)
+    reset = run(rc.Arrays(x, y, reset=np.arange(40) == 9), steps=40)
+    with pytest.raises(ValueError, match="an online model cannot"), pytest.warns(UserWarning):
+        reset.online(0)
+
+
+@slow
+def test_results_travel_between_processes_and_what_diverged_does_not_go_on():
+    x, y = rows(40)
+    there = pickle.loads(pickle.dumps(run(rc.Arrays(x, y), steps=40)))
+    assert there.online(1).rows == 40
+    local = run(rc.Arrays(x, y), steps=40, optimizer=optax.sgd(0.01))  # functions inside a function
+    assert local.online(1).rows == 40
+    there = pickle.loads(pickle.dumps(local))
+    assert np.array_equal(there.loss, local.loss)
+    with pytest.raises(ValueError, match="came from another process"):
+        there.online(1)
+    with np.errstate(all="ignore"):
+        gone = run(rc.Arrays(x, 1e300 * y), steps=40, optimizer=1e10)
+    assert gone.diverged
+    with pytest.raises(ValueError, match="The network of seed 1 is not finite"):
+        gone.online(1)
