@@ -17,7 +17,7 @@ import learning_standin
 from learning_standin import Standin
 from recurra.cli import app
 from recurra.cli.learning import kept, run
-from recurra.saved.archive import read
+from recurra.saved.archive import read, write
 
 STANDIN = [sys.executable, str(Path(__file__).parent / "learning_standin.py")]
 
@@ -324,6 +324,18 @@ def test_what_is_left_of_a_run_is_read_with_suspicion(learn, spoil, said):
     spoil()
     status, _, err = learn(*how)
     assert (status, said in err) == (2, True), err
+
+
+def test_a_checkpoint_of_another_version_is_refused(learn):
+    Path("a.csv").write_text(table(some_rows(50)))
+    how = ("a.csv", "--target", "y", "--checkpoint", "c.learn")
+    assert learn(*how)[0] == 0
+    arrays, document = read("c.learn", "learn")
+    for spoiled in ({name: a for name, a in arrays.items() if name != "scores/recent"}, arrays):
+        rest = document if spoiled is not arrays else {**document, "session": {"model": document["session"]["model"]}}
+        write("c.learn", "learn", spoiled, rest)
+        status, _, err = learn(*how)
+        assert (status, "which another version of recurra wrote, or which is not whole" in err) == (2, True), err
 
 
 # Files

@@ -1,5 +1,6 @@
 """River's own checks of estimators, all that apply, with nothing skipped."""
 
+import doctest
 import sys
 import types
 
@@ -39,6 +40,13 @@ def test_it_is_an_estimator_of_rivers(kind):
     assert len(found) >= 14
     for check in found:
         check(kind(n=4))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", [RNNRegressor, RNNClassifier, RNNForecaster])
+def test_the_examples_of_its_documentation_are_true(kind):
+    found = doctest.testmod(sys.modules[kind.__module__])
+    assert (found.failed, found.attempted > 3) == (0, True)
 
 
 def test_the_checks_notice_what_is_wrong():

@@ -37,7 +37,7 @@ def forecaster(
     return Online(OnlineStep(step, horizon, lags, n_out if lags > 1 else 0, difference=True), key)
 
 
-#: The members of a race: learners, rates, with and without lags. Those called echo do not learn their recurrent weights,
+#: The members of a race: learners, rates, with and without lags. Those called echo keep their recurrent weights,
 #: and the readout of the last one stays at zero: it forecasts that nothing changes.
 MEMBERS = {
     "rtrl": {"learner": "rtrl", "lags": 1},

@@ -6,6 +6,7 @@ from typing import Any, NoReturn
 
 import equinox as eqx
 import jax
+import jax.numpy as jnp
 import numpy as np
 from jaxtyping import PRNGKeyArray
 
@@ -15,7 +16,7 @@ from recurra.engine.specialise import fastest
 from recurra.network import NetworkWeights
 from recurra.online import keeping
 from recurra.online.errors import Diverged
-from recurra.online.norms import grown, norms_of
+from recurra.online.norms import KEPT, grown, norms_of
 from recurra.online.packing import Packing
 from recurra.online.program import ROWS, Kind, Program, no_outs, program_of
 from recurra.online.rows import Rows, explain, many_rows, one_label, one_row
@@ -25,6 +26,9 @@ from recurra.online.step import OnlineState, OnlineStep, with_learner
 def _first_state(step: OnlineStep, key: PRNGKeyArray, weights: NetworkWeights | None) -> OnlineState:
     return step.init(key, weights)
 
+
+#: The norm of what the learner keeps is noted from so many rows on, and said if it grows by this factor.
+LOOK_FIRST, GROWN = 128, 1000.0
 
 OBSERVE, FIRST = Kind(("observe",)), Kind(("told", "observe"))
 
@@ -63,6 +67,8 @@ class Online:
         #: rows seen so far
         self.rows = 0
         self._waiting = 0
+        self._look_at, self._kept_first = LOOK_FIRST, 0.0
+        self._notes: list[str] = []
         streams, dtype = step.learning.streams, step.learning.network.cell.dtype
         self._shape = (step.n_out,) if streams == 1 else (streams, step.n_out)
         #: The first row is subtracted where numbers are scaled, so that little is lost when they are rounded.
@@ -73,7 +79,7 @@ class Online:
         traced = step.traced
         tree = no_outs(step), eqx.filter(traced, eqx.is_array), state
         self._packing = Packing.of(tree)
-        self._packed = jax.device_put(self._packing.pack(tree), core_device())  # and there it stays
+        self._packed = jax.device_put(self._packing.pack_here(tree), core_device())  # and there it stays
         self._programs: dict[Kind, Program] = {}
         self._buffer = np.zeros((ROWS + 1, streams, step.n_in + step.n_out + 1), dtype)
         #: a single row of a single stream, and its parts: for `learn_one`, with the least to be done in Python
@@ -85,7 +91,8 @@ class Online:
     @property
     def state(self) -> OnlineState:
         """The state, for `step.observe` and `step.learn`."""
-        return self._packing.unpack(self._packed)[2]
+        with jax.default_device(core_device()):
+            return jax.tree.map(jnp.asarray, self._packing.unpack_here(self._packed)[2])
 
     @property
     def weights(self) -> NetworkWeights:
@@ -189,6 +196,23 @@ class Online:
         """Be again as when `kept` was called."""
         self._packed, self._origins, self._waiting, self.rows = kept
 
+    def notes(self) -> list[str]:
+        """What a person should know: that what the learner keeps has grown, as it may with UORO and its kin.
+
+        It is looked at whenever the number of rows has doubled.
+        """
+        if self.rows >= self._look_at:
+            self._look_at = max(2 * self.rows, LOOK_FIRST)
+            now = self.norms()[KEPT]
+            self._kept_first = self._kept_first or now
+            if self._kept_first and now > GROWN * self._kept_first:
+                factor = now / self._kept_first
+                self._notes.append(
+                    f"What the learner keeps has grown {factor:,.0f}-fold by row {self.rows:,}: if errors grow too, "
+                    "try a lower learning rate or another learner."
+                )
+        return list(self._notes)
+
     def norms(self) -> dict[str, float]:
         """The norm of each part of the state: weights, what the learner keeps, and the rest."""
         return norms_of(self.state)
@@ -265,7 +289,7 @@ class Online:
         origin_y = self._origin_y if rows.target is jax.Array else np.zeros(1)
         if said := explain(rows, i, number, self._buffer.dtype, (self._origin_x, origin_y)):
             raise ValueError(said)
-        what = grown(self._packing.unpack(before)[2], self._packing.unpack(after)[2])
+        what = grown(self._packing.unpack_here(before)[2], self._packing.unpack_here(after)[2])
         raise Diverged(
             f"The model diverged at row {number:,}: {what}. It is as it was before this call. Try a lower learning "
             "rate, an optimizer that clips gradients, such as recurra.Adam(1e-3, clip=1), or a learner whose memory "

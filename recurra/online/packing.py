@@ -62,6 +62,28 @@ class Packing:
                 leaves[i] = _numbers(words, self.dtypes[i]).reshape(self.shapes[i])
         return jax.tree.unflatten(self.structure, leaves)
 
+    def pack_here(self, tree: PyTree) -> tuple[Any, ...]:
+        """What `pack` returns, by NumPy: nothing is compiled for a single use."""
+        leaves = jax.tree.leaves(tree)
+        if not self.is_small:
+            return tuple(leaves)
+        words = lambda i: np.asarray(leaves[i]).astype("int32" if self.dtypes[i] == "bool" else self.dtypes[i])
+        flat = lambda i: np.ravel(words(i)).view(_word(self.dtypes[i]))
+        return tuple(np.concatenate([flat(i) for i in members]) for members in self._members.values())
+
+    def unpack_here(self, packed: Sequence[Array]) -> PyTree:
+        """What `unpack` returns, as arrays of NumPy's."""
+        parts = [np.asarray(part) for part in packed]
+        if not self.is_small:
+            return jax.tree.unflatten(self.structure, parts)
+        leaves: list[Any] = [None] * len(self.shapes)
+        for vector, members in zip(parts, self._members.values(), strict=True):
+            for i, start in zip(members, self._starts(members), strict=True):
+                words = vector[start : start + math.prod(self.shapes[i])]
+                leaf = words != 0 if self.dtypes[i] == "bool" else words.view(self.dtypes[i])
+                leaves[i] = leaf.reshape(self.shapes[i])
+        return jax.tree.unflatten(self.structure, leaves)
+
     def first(self, packed: Sequence[Array]) -> np.ndarray:
         """The first array of the tree, on the host, without unpacking the others."""
         words = np.asarray(packed[0])

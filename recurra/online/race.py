@@ -56,8 +56,9 @@ class Race:
         return dict(zip(self.models, self._weights().tolist(), strict=True))
 
     def notes(self) -> list[str]:
-        """What a person should know: which models left, and why."""
-        return [f"{name} left the race at row {row:,}. {self._why[name]}" for name, row in self.left.items()]
+        """What a person should know: which models left, and why, and what has grown."""
+        left = [f"{name} left the race at row {row:,}. {self._why[name]}" for name, row in self.left.items()]
+        return left + [f"{name}: {note}" for name, model in self.models.items() for note in model.notes()]
 
     def predict_one(self, x: Any) -> np.ndarray:
         """The prediction for a row, which is only looked at: nothing changes."""
@@ -172,7 +173,7 @@ class Race:
 
     def _settle(self, predictions: np.ndarray, label: np.ndarray) -> None:
         error = np.mean((predictions - label).reshape(len(predictions), -1) ** 2, axis=1)
-        self._count = min(self._count + 1, self.memory)
+        self._count = min(self._count + 1, float(self.memory))
         self._loss = self._loss + (error - self._loss) / self._count
 
     def _weights(self) -> np.ndarray:

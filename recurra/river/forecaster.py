@@ -45,7 +45,7 @@ class RNNForecaster(time_series.base.Forecaster):
     Examples
     --------
     >>> from recurra.river import RNNForecaster
-    >>> model = RNNForecaster(lags=12)
+    >>> model = RNNForecaster()
     >>> for t in range(200):
     ...     model.learn_one(t % 12)
     >>> [round(y) for y in model.forecast(4)]
@@ -61,7 +61,7 @@ class RNNForecaster(time_series.base.Forecaster):
         rate: float = 1e-3,
         readout: str = "rls",
         forgetting: float = 1.0,
-        lags: int = 24,
+        lags: int = 12,
         seed: int = 0,
     ):
         self.learner, self.cell, self.n, self.rate = learner, cell, n, rate

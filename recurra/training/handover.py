@@ -15,6 +15,7 @@ from recurra.network import NetworkWeights
 from recurra.online.keeping import arrays_of_state, under
 from recurra.online.model import Online
 from recurra.online.step import Noise, OnlineState, OnlineStep
+from recurra.saved.parts import NotDescribedError, described, rebuilt
 from recurra.step import APPLIED, DelayedState, LearningState, LearningStep
 from recurra.tasks.base import BLOCK
 from recurra.training.starting import in_form_of
@@ -37,12 +38,11 @@ class Handover:
     ends: Ends | None
 
     def __getstate__(self) -> dict[str, Any]:
-        # Results travel between processes. Functions inside a step may not, such as those of an optimizer of Optax's.
-        try:
-            pickle.dumps(self.step)
-        except Exception:
-            return {**vars(self), "step": None}
-        return dict(vars(self))
+        return {**vars(self), "step": _portable(self.step)}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        step = state["step"]
+        self.__dict__.update({**state, "step": rebuilt(step) if isinstance(step, dict) else step})
 
     @property
     def learned(self) -> int:
@@ -105,6 +105,21 @@ class Handover:
         drawn = {name: step.learning.noise_of(name, jax.random.fold_in(own[name], block), BLOCK) for name in own}
         noise = Noise(drawn, key, number(block, "uint32"), number(slot))
         return first._replace(delayed=delayed, noise=noise, started=number(True, bool))
+
+
+def _portable(step: LearningStep | None) -> Any:
+    """The step in a form that travels between processes; None if something in it cannot, as functions of Optax's."""
+    if step is None:
+        return None
+    try:
+        return described(step)  # what cannot be pickled can often be named, such as jax.numpy.tanh
+    except NotDescribedError:
+        pass
+    try:
+        pickle.dumps(step)
+    except Exception:
+        return None
+    return step
 
 
 def _of_applied(state: LearningState | DelayedState) -> dict[str, Any]:

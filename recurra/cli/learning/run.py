@@ -15,6 +15,7 @@ from recurra.cli.learning.predictions import Predictions
 from recurra.cli.learning.session import DivergedError, Session, of_part
 from recurra.cli.learning.table import Row, Rows
 from recurra.cli.learning.wishes import Wishes
+from recurra.cli.settings import SettingsError
 from recurra.training.console import say
 from recurra.training.interrupts import Asked, asked_to_stop
 
@@ -54,7 +55,13 @@ class Run:
         layout = kinds.Layout.of(saved.layout)
         arrays = of_part(saved.arrays, "model")
         self.session = Session(self.wishes, layout, models.restored(self.wishes.model, saved.session["model"], arrays))
-        self.session.restore(saved.arrays, saved.session)
+        try:
+            self.session.restore(saved.arrays, saved.session)
+        except (KeyError, ValueError, TypeError, IndexError) as error:
+            raise SettingsError(
+                f"`checkpoint` is {saved.path}, which another version of recurra wrote, or which is not whole "
+                f"({error!r}): start anew with another checkpoint."
+            ) from None
         self._open_predictions(saved.predictions)
 
     def begin(self) -> bool:
