@@ -65,6 +65,24 @@ def test_the_long_runs_of_the_docs(tmp_path):
     assert (tmp_path / "run.safetensors").exists()
 
 
+def test_the_readme_s_stream_is_forecast_and_goes_on(tmp_path):
+    check = """
+later = np.sin(np.arange(300, 341) / 7)
+errors = model.learn_many(later[:40, None], later[:40, None])[:, 0] - later[1:]
+assert model.rows == 340 and np.abs(errors).max() < 0.02, errors
+"""
+    done = run("\n".join([code("README.md")[2], check]), tmp_path)
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.slow
+def test_the_streams_of_the_docs(tmp_path):
+    check = "assert low[0] < forecast[0] < high[0] and forecasts.shape == (200, 1)"
+    done = run("\n".join([*code("docs/streams.md"), check, *code("README.md")[3:]]), tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert re.search(r"MAE: [\d.]+", done.stdout)
+
+
 def test_the_learner_of_the_docs_trains_and_is_rflo_in_its_limit():
     scope = {}
     for block in code("docs/add-a-learner.md"):

@@ -1,6 +1,7 @@
 """Held-out losses along a run, and networks that run with nothing learned."""
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
@@ -75,8 +76,8 @@ def test_a_network_runs_as_its_equations_say(cell, skip):
     x, _ = rows(30)
     zero = jax.tree.map(np.zeros_like, network.cell.init_state())
     np.testing.assert_allclose(network.run(weights, x), in_numpy(cell, weights, x, zero), rtol=1e-10)
-    other = jax.tree.map(shake, zero)
-    found = network.run(weights, x.tolist(), other)
+    other = jax.tree.map(lambda leaf: jnp.asarray(shake(leaf)), zero)
+    found = network.run(weights, jnp.asarray(x), other)
     np.testing.assert_allclose(found, in_numpy(cell, weights, x, other), rtol=1e-10)
     assert not np.allclose(found, network.run(weights, x))
     with pytest.raises(ValueError, match=r"must have shape \(steps, 2\), and have shape \(30, 1\)"):
@@ -157,7 +158,7 @@ def test_other_rows_of_an_endless_task_have_the_same_thing_to_learn():
     np.testing.assert_allclose(perfect.evaluated_loss, 0, atol=1e-20)
     learning = run(task, network=network, optimizer=0.0, **settings)
     assert learning.evaluated_loss[0, 0] == learning.evaluated_loss[0, 1] > 0.01
-    block = lambda task: task.block(target, keys.stream, jax.numpy.zeros((), "int32"), network.cell.dtype)[0]
+    block = lambda task: task.block(target, keys.stream, jnp.zeros((), "int32"), network.cell.dtype)[0]
     assert not np.array_equal(block(task).x, block(HeldOut(task)).x)
 
 

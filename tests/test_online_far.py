@@ -1,7 +1,5 @@
 """Steps beyond 2³¹: the number of a step is set back now and then, and no learner notices."""
 
-import functools
-
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -26,30 +24,41 @@ ALL = 60
 ROWS = ALL + 12
 
 
-@functools.cache
-def problem():
-    step = LearningStep(rc.Network(rc.RNN(2, 3), 2), LEARNERS, rc.SGD(0.1), gaps=True, resets=True)
-    rng = np.random.default_rng(0)
-    label = rng.random((ROWS, 2))
-    rows = (
-        jnp.asarray(rng.normal(size=(ROWS, 2))),
-        jnp.asarray(label / label.sum(1, keepdims=True)),
-        jnp.asarray(rng.random(ROWS) < 0.8),
-        jnp.asarray(rng.random(ROWS) < 0.1).at[ALL - 2 :].set(False).at[ALL + 5].set(True),
-        step.noise(jax.random.key(0), ROWS),
-    )
+#: those that count, which are tried every time
+COUNTING = {name: LEARNERS[name] for name in (APPLIED, "e-bptt", "dni", "lazy")}
+SETS = [pytest.param(COUNTING, id="those that count"), pytest.param(LEARNERS, id="all", marks=pytest.mark.slow)]
 
-    @jax.jit
-    def run(state, rows):
-        def one(state, row):
-            x, y, present, reset, noise = row
+
+class Problem:
+    """Rows with gaps and resets, and a run over some of them."""
+
+    def __init__(self, learners):
+        self.step = step = LearningStep(rc.Network(rc.RNN(2, 3), 2), learners, rc.SGD(0.1), gaps=True, resets=True)
+        rng = np.random.default_rng(0)
+        label = rng.random((ROWS, 2))
+        self.x, self.y = jnp.asarray(rng.normal(size=(ROWS, 2))), jnp.asarray(label / label.sum(1, keepdims=True))
+        self.present = jnp.asarray(rng.random(ROWS) < 0.8)
+        self.reset = jnp.asarray(rng.random(ROWS) < 0.1).at[ALL - 2 :].set(False).at[ALL + 5].set(True)
+        self.noise = step.noise(jax.random.key(0), ROWS)
+        self.start = step.init(jax.random.key(1))
+
+        @jax.jit
+        def one(state, t, x, y, present, reset, noise):
+            x, y, present, reset, noise = jax.tree.map(lambda rows: rows[t], (x, y, present, reset, noise))
             state, outcome = step.learn(step.observe(state, x, noise, reset)[0], y, present)
-            return state, (outcome.gradients, outcome.emitted, state.weights, state.t)
+            return state, (outcome.gradients, outcome.emitted, state.weights)
 
-        return jax.lax.scan(one, state, rows)
+        self.one = one
 
-    cut = lambda start, stop: jax.tree.map(lambda leaf: leaf[start:stop], rows)
-    return step, run, cut
+    def run(self, state, start, stop, present=None):
+        """The state after these rows, and what came of each of them; the numbers that steps had, too."""
+        found, counts = [], []
+        present = self.present if present is None else present
+        for t in range(start, stop):
+            state, outcome = self.one(state, t, self.x, self.y, present, self.reset, self.noise)
+            found.append(outcome)
+            counts.append(int(state.t))
+        return state, found, counts
 
 
 def moved(state, by):
@@ -57,51 +66,37 @@ def moved(state, by):
     return state._replace(t=state.t + jnp.int32(by), first=state.first + jnp.int32(by))
 
 
-def test_the_count_is_set_back_and_nobody_notices():
-    step, run, cut = problem()
-    far = _set_back(LEARNERS)
+def assert_same(found, wanted):
+    for a, b in zip(jax.tree.leaves(found), jax.tree.leaves(wanted), strict=True):
+        np.testing.assert_array_equal(a, b)
+
+
+@pytest.mark.parametrize("learners", SETS)
+def test_the_count_is_set_back_and_nobody_notices(learners):
+    problem, far, near = Problem(learners), _set_back(learners), ALL - 3
     assert far % ALL == 0
     assert 2**28 < far <= 2**29
-    near = ALL - 3
-    state, _ = run(step.init(jax.random.key(1)), cut(0, near))
-    # The last step is one before a reset, some time after the count was set back.
-    _, wanted = run(state, cut(near, near + 9))
+    state, _, _ = problem.run(problem.start, 0, near)
+    _, wanted, _ = problem.run(state, near, near + 9)  # a reset comes after the count was set back
     by = 2 * far - ALL
-    assert by + near == 2 * far - 3
-    after, found = run(moved(state, by), cut(near, near + 9))
-    assert found[3].tolist() == [2 * far - 2, 2 * far - 1, *(far + np.arange(7))]
-    for a, b in zip(jax.tree.leaves(found[:3]), jax.tree.leaves(wanted[:3]), strict=True):
-        np.testing.assert_array_equal(a, b)
+    after, found, counts = problem.run(moved(state, by), near, near + 9)
+    assert counts == [2 * far - 2, 2 * far - 1, *(far + np.arange(7))]
+    assert_same(found, wanted)
     assert after.first == far + 5
     # The control: a count that is not a multiple, as where whole numbers wrap around, is noticed.
-    _, other = run(moved(state, by + 1), cut(near, near + 9))
-    differ = {
-        name: any(
-            not np.array_equal(a, b)
-            for a, b in zip(jax.tree.leaves(other[0][name]), jax.tree.leaves(wanted[0][name]), strict=True)
-        )
-        for name in LEARNERS
-    }
-    assert differ[APPLIED]
-    assert differ["e-bptt"]
-    assert differ["dni"]
-
-
-def test_a_reset_and_a_label_long_ago():
-    """Both counts stay where they say "long ago", however long it is."""
-    step, run, cut = problem()
-    far, near = _set_back(LEARNERS), ALL - 3
-    state, _ = run(step.init(jax.random.key(1)), cut(0, near))
-    state = state._replace(first=jnp.int32(-ALL), unlabelled=jnp.int32(2**20))
-    rows = cut(near, near + 7)
-    rows = (*rows[:2], jnp.zeros(7, bool), *rows[3:])
-    _, wanted = run(state, rows)
-    ago = moved(state, 2 * far - ALL)._replace(first=jnp.int32(-far), unlabelled=jnp.int32(2**31 - 3))
-    after, found = run(ago, rows)
-    for a, b in zip(jax.tree.leaves(found[:3]), jax.tree.leaves(wanted[:3]), strict=True):
-        np.testing.assert_array_equal(a, b)
+    _, other, _ = problem.run(moved(state, by + 1), near, near + 9)
+    for name in (APPLIED, "e-bptt", "dni"):
+        with pytest.raises(AssertionError):
+            assert_same([each[0][name] for each in other], [each[0][name] for each in wanted])
+    # A reset and a label long ago: both counts stay where they say so, however long it is.
+    nothing = jnp.zeros(ROWS, bool)
+    ago = state._replace(first=jnp.int32(-ALL), unlabelled=jnp.int32(2**20))
+    _, wanted, _ = problem.run(ago, near, near + 7, nothing)
+    ago = moved(ago, by)._replace(first=jnp.int32(-far), unlabelled=jnp.int32(2**31 - 3))
+    after, found, _ = problem.run(ago, near, near + 7, nothing)
+    assert_same(found, wanted)
     assert (after.first, after.unlabelled) == (-far, 2**31 - 1)
-    assert not np.asarray(found[1]["e-bptt"]).any()
+    assert not any(each[1]["e-bptt"] for each in found)
 
 
 @pytest.mark.parametrize("T", [1, 10, 999])

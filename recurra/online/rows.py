@@ -117,7 +117,8 @@ def explain(rows: Rows, i: int, number: int, dtype: np.dtype, origins: tuple[np.
     labels = np.where(rows.present[i][:, None], rows.y[i], 0)
     for name, values, origin in (("input", rows.x[i], origins[0]), ("label", labels, origins[1])):
         with np.errstate(over="ignore", invalid="ignore"):
-            wrong = np.argwhere(~np.isfinite((values - origin).astype(dtype)))
+            near = (values - origin).astype(dtype)
+            wrong = np.argwhere(~np.isfinite(near * near))  # running variances need the square
         if wrong.size:
             stream, column = wrong[0]
             of_stream = f" of stream {stream}" if len(values) > 1 else ""

@@ -182,22 +182,21 @@ class OnlineStep(checks.Part):
         """
         rows, noise = self._noise(state.noise)
         delayed, target, reach, last = state.delayed, state.target, state.reach, state.last
+        learns = self._is_warm(state)
         if not isinstance(y, GivenError | GivenCredit):
             base = self.queue.oldest(delayed).note
             if target is not None:
-                before, varies = self._units(target, base), self._power(target, base) > 0
+                before, counts = self._units(target, base), learns & (self._power(target, base) > 0)
                 counted = lambda stats, v, present: seen(stats, v, self.memory, present)
                 target = self.learning.over_streams(counted)(target, y if base is None else y - base, present)
-                delayed = self._in_new_units(delayed, before, self._units(target, base), varies)
+                delayed = self._in_new_units(delayed, before, self._units(target, base), counts)
             if last is not None:
                 last = jnp.where(present[..., None], y, last)
             shift, scale = self._units(target, base)
             if reach is not None:
                 reach = jnp.where(present[..., None], jnp.maximum(reach, jnp.abs(y - shift)), reach)
             y = (y - shift) / scale
-        if state.inputs is not None:  # all streams have seen as many rows
-            present = present & (jnp.max(state.inputs.rows) > min(self.warmup, self.memory - 1))
-        delayed, outcome = self.queue.learn(delayed, y, rows, present)
+        delayed, outcome = self.queue.learn(delayed, y, rows, present & learns)
         return state._replace(delayed=delayed, target=target, reach=reach, last=last, noise=noise), outcome
 
     def told(
@@ -206,6 +205,12 @@ class OnlineStep(checks.Part):
         """A value of the target becomes known that is no row's label: those of the first `horizon` rows."""
         last = None if state.last is None else jnp.where(present[..., None], y, state.last)
         return state._replace(last=last)
+
+    def _is_warm(self, state: OnlineState) -> Bool[Array, ""]:
+        """Whether enough rows have told the scale of the inputs; all streams have seen as many."""
+        if state.inputs is None:
+            return jnp.ones((), bool)
+        return jnp.max(state.inputs.rows) > min(self.warmup, self.memory - 1)
 
     def _units(self, target: Running | None, base: Array | None) -> tuple[Any, Any]:
         """shift and scale, with which an output z means shift + scale · z. All streams share one scale."""
@@ -220,11 +225,11 @@ class OnlineStep(checks.Part):
         power = target.variance + (0 if base is None else target.mean**2)
         return power if self.learning.streams == 1 else jnp.mean(power, axis=0)
 
-    def _in_new_units(self, delayed: DelayedState, before: tuple, after: tuple, varies: Array) -> DelayedState:
+    def _in_new_units(self, delayed: DelayedState, before: tuple, after: tuple, counts: Array) -> DelayedState:
         if self.learning.streams > 1:  # each has a mean of its own, and all have one readout
             before, after = (jnp.zeros_like(before[1]), before[1]), (jnp.zeros_like(after[1]), after[1])
-        # Until a target varies it has no unit, and the first weights are right for whichever it will be.
-        before = tuple(jnp.where(varies, *pair) for pair in zip(before, after, strict=True))
+        # Until a target varies and something is learned, the first weights are right for whichever unit there will be.
+        before = tuple(jnp.where(counts, *pair) for pair in zip(before, after, strict=True))
         return _with_readout(delayed, of_target(delayed.weights.readout, before, after))
 
     def _in_new_inputs(self, delayed: DelayedState, before: Running, after: Running) -> DelayedState:
