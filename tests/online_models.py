@@ -14,9 +14,9 @@ CELLS = {"rnn": rc.RNN, "gru": rc.GRU, "lstm": rc.LSTM}
 def learning_step(
     learner=None, cell="rnn", n=3, n_in=2, n_out=1, streams=1, optimizer=0.01, readout=None, skip=False, dtype="float32"
 ):
-    """A step of learning for squared errors, in which labels may be missing."""
+    """A step of learning for squared errors, in which labels may be missing. UORO takes random numbers at each step."""
     network = rc.Network(CELLS[cell](n_in, n, dtype=dtype), n_out, rc.SquaredError(), skip=skip)
-    return LearningStep(network, {APPLIED: learner or rc.RFLO()}, optimizer, streams, gaps=True, readout=readout)
+    return LearningStep(network, {APPLIED: learner or rc.UORO()}, optimizer, streams, gaps=True, readout=readout)
 
 
 def plain_step(horizon=0, **kwargs):

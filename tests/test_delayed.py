@@ -20,7 +20,7 @@ LEARNERS = {
     "dni": rc.DNI(),
 }
 #: the pairs of a learner and a horizon that are tried every time
-QUICK = [("rflo", 2), ("uoro", 1), ("e-bptt", 5)]
+QUICK = [("uoro", 1), ("e-bptt", 2)]
 
 
 def rows(seed=0):

@@ -254,9 +254,17 @@ def test_a_followed_file_that_changes_otherwise_ends_the_run(tmp_path, closing, 
         table.take(9)
 
 
-@pytest.mark.parametrize("text", ["", " ", "NA", "nan", "NaN", "null", "None", "n/a", "-nan"])
+@pytest.mark.parametrize("text", ["", " ", "NA", "nan", "NaN", "null", "None", "nil", "n/a", "-nan"])
 def test_missing_values(text):
     assert number(text) is None
+
+
+def test_none_is_missing_among_numbers_and_a_value_among_texts():
+    rows = [["1", "None", "none"], ["None", "None", "rain"], ["2", "3.5", "nil"]]
+    found = chosen(header=["y", "x", "sky"], rows=rows)
+    assert [(each.kind, each.levels) for each in found.inputs] == [
+        (NUMBER, ()), (NUMBER, ()), (CATEGORY, ("nil", "none", "rain")),
+    ]  # fmt: skip
 
 
 @pytest.mark.parametrize(

@@ -9,8 +9,7 @@ import recurra as rc
 from online_models import CELLS, bits, full_step, in_cuts, one_by_one, plain_step, stream
 
 ROWS = 150  # more than two calls of a program, and more than one block of random numbers
-#: with random numbers, which must go on across cuts
-PLAIN = plain_step(0, learner=rc.UORO())
+PLAIN = plain_step()
 LEARNERS = {**rc.learners.LEARNERS, "r-ok": lambda: rc.ROK(2)}
 
 
@@ -38,27 +37,31 @@ def test_cuts(step):
 @pytest.mark.parametrize("cell", CELLS)
 @pytest.mark.parametrize("name", LEARNERS)
 def test_cuts_for_every_learner_and_cell(name, cell):
-    for i, horizon in enumerate((0, 1, 4)):
-        X, Y = stream(ROWS, missing=0.2, seed=i)
-        check_cuts(plain_step(horizon, learner=LEARNERS[name](), cell=cell), X, Y)
-    X, Y = stream(ROWS, missing=0.2, streams=2)
-    check_cuts(plain_step(1, learner=LEARNERS[name](), cell=cell, streams=2), X, Y)
-    X, Y = stream(ROWS, missing=0.2)
-    check_cuts(full_step(2, learner=LEARNERS[name](), cell=cell), X, Y)
-    X, Y = stream(ROWS, missing=0.2, streams=2)
-    check_cuts(full_step(0, learner=LEARNERS[name](), cell=cell, streams=2), X, Y)
+    i = list(LEARNERS).index(name) + list(CELLS).index(cell)  # every horizon with every learner, and with every cell
+    kwargs = {"learner": LEARNERS[name](), "cell": cell}
+    check_cuts(plain_step((0, 1, 4)[i % 3], **kwargs), *stream(ROWS, missing=0.2))
+    streams = 1 + i % 2
+    check_cuts(full_step((1, 4, 0)[i % 3], streams=streams, **kwargs), *stream(ROWS, missing=0.2, streams=streams))
 
 
-@pytest.mark.parametrize("kind", [rc.GivenError, rc.GivenCredit])
-def test_errors_and_credit_in_the_place_of_labels(kind):
+@pytest.mark.parametrize(
+    ("kind", "step"),
+    [
+        (rc.GivenCredit, PLAIN),
+        (rc.GivenError, full_step(3)),
+        pytest.param(rc.GivenError, PLAIN, marks=pytest.mark.slow),
+        pytest.param(rc.GivenCredit, full_step(3), marks=pytest.mark.slow),
+    ],
+    ids=["credit", "errors, late", "errors", "credit, late"],
+)
+def test_errors_and_credit_in_the_place_of_labels(kind, step):
     rng = np.random.default_rng(0)
     X, given = rng.normal(size=(20, 2)), rng.normal(size=(20, 1 if kind is rc.GivenError else 3))
     of = lambda rows: kind(rows) if kind is rc.GivenError else kind((rows,))
-    for step in (PLAIN, full_step(3)):
-        loop, many = rc.Online(step), rc.Online(step)
-        one = np.stack([loop.learn_one(x, of(e)) for x, e in zip(X, given, strict=True)])
-        assert (many.learn_many(X, of(given)) == one).all()
-        assert bits(loop) == bits(many)
+    loop, many = rc.Online(step), rc.Online(step)
+    one = np.stack([loop.learn_one(x, of(e)) for x, e in zip(X, given, strict=True)])
+    assert (many.learn_many(X, of(given)) == one).all()
+    assert bits(loop) == bits(many)
 
 
 def test_an_error_is_a_label_that_is_so_far_away():
@@ -145,9 +148,10 @@ def test_rows_and_labels_that_come_apart(horizon):
         apart.label_one(1.0)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "step",
-    [PLAIN, *(pytest.param(full_step(h, dtype="float64"), marks=pytest.mark.slow) for h in (0, 2))],
+    [PLAIN, full_step(0, dtype="float64"), full_step(2, dtype="float64")],
     ids=["plain", "full, 0", "full, 2"],
 )
 def test_the_pure_functions_compiled_and_mapped_over_members(step):
@@ -207,4 +211,8 @@ def test_labels_of_two_streams_that_begin_at_different_times():
     level = np.array([0.0, 2.0**30])[:, None]
     low, high = rc.Online(step).learn_many(X, Y), check_cuts(step, X, Y + level)
     np.testing.assert_allclose(high[2:] - level, low[2:], atol=1e-3)
+    x = X[0].copy()
+    x[1, 0] = np.nan
+    with pytest.raises(ValueError, match="Row 0, column 0 of the input of stream 1, is nan"):
+        rc.Online(step).learn_one(x, Y[0])
     assert (high[0] == Y[0, 1] * np.array([[0], [1]]) + level).all()  # of the first stream nothing is known yet

@@ -113,8 +113,11 @@ def test_going_on_with_a_race_in_a_fresh_process(tmp_path):
 # Parts of a user's own
 
 
+MOMENTUM = optax.sgd(0.01, momentum=0.9)
+
+
 def with_optax(n=3):
-    return rc.Online(plain_step(optimizer=optax.sgd(0.01, momentum=0.9), n=n))
+    return rc.Online(plain_step(optimizer=MOMENTUM, n=n))
 
 
 def with_own_cell():
@@ -125,7 +128,7 @@ def with_own_cell():
     return rc.Online(rc.OnlineStep(step))
 
 
-@pytest.mark.parametrize("make", [with_optax, with_own_cell])
+@pytest.mark.parametrize("make", [with_optax, pytest.param(with_own_cell, marks=pytest.mark.slow)])
 def test_parts_of_ones_own_need_a_template(tmp_path, make):
     model = rc.Online(make().step, key=1)
     rc.save(tmp_path / "model", model)
@@ -199,7 +202,11 @@ HUGE = [
 ]
 
 
-@pytest.mark.parametrize("learner", [rc.RFLO(), rc.RTRL(), rc.EfficientBPTT(), rc.ROK(2)], ids=lambda each: each.name)
+@pytest.mark.parametrize(
+    "learner",
+    [rc.RTRL(), *(pytest.param(each, marks=pytest.mark.slow) for each in (rc.RFLO(), rc.EfficientBPTT(), rc.ROK(2)))],
+    ids=lambda each: each.name,
+)
 def test_a_small_file_that_describes_something_huge(tmp_path, learner):
     rc.save(tmp_path / "model", rc.Online(plain_step(learner=learner)))
     arrays, document = archive.read(tmp_path / "model", "model")

@@ -5,7 +5,9 @@ Optax's is a pair of functions, and has neither.
 """
 
 import abc
+from typing import Any
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import optax
@@ -15,6 +17,15 @@ from recurra import checks
 from recurra.linalg import decomposable
 
 Number = float | Float[Array, ""]
+
+
+def floating(value: Any) -> Any:
+    """The value; if it is a plain whole number, as a floating-point one. Only these are arguments of a program."""
+    return float(value) if type(value) is int else value
+
+
+def _number(default: float | None) -> Any:
+    return eqx.field(default=default, converter=floating)
 
 
 class Described(checks.Part):
@@ -28,9 +39,9 @@ class Described(checks.Part):
 class SGD(Described):
     """Gradient descent with momentum."""
 
-    rate: Number = 1e-3
-    momentum: Number = 0.9
-    clip: Number | None = None
+    rate: Number = _number(1e-3)
+    momentum: Number = _number(0.9)
+    clip: Number | None = _number(None)
 
     def __check_init__(self) -> None:
         checks.in_range(self, "rate", least=0.0)
@@ -44,11 +55,11 @@ class SGD(Described):
 class Adam(Described):
     """Adam (Kingma and Ba, 2015)."""
 
-    rate: Number = 1e-3
-    b1: Number = 0.9
-    b2: Number = 0.999
-    eps: Number = 1e-8
-    clip: Number | None = None
+    rate: Number = _number(1e-3)
+    b1: Number = _number(0.9)
+    b2: Number = _number(0.999)
+    eps: Number = _number(1e-8)
+    clip: Number | None = _number(None)
 
     def __check_init__(self) -> None:
         checks.in_range(self, "rate", least=0.0)

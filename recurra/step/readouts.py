@@ -4,6 +4,7 @@ For squared errors the best readout has a closed form, and it can be kept up to 
 needs many steps to come near it.
 """
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float
@@ -11,8 +12,7 @@ from jaxtyping import Array, Bool, Float
 from recurra import checks
 from recurra.linalg import decomposable, matvec, outer, vecmat
 from recurra.network import Network, Readout
-
-Number = float | Float[Array, ""]
+from recurra.step.optimizers import Number, floating
 
 
 class RLS(checks.Part):
@@ -25,8 +25,8 @@ class RLS(checks.Part):
     coefficient that is least certain is held at P_ii ≤ 1/ridge, what it was at the start.
     """
 
-    forgetting: Number = 1.0
-    ridge: Number = 1.0
+    forgetting: Number = eqx.field(default=1.0, converter=floating)
+    ridge: Number = eqx.field(default=1.0, converter=floating)
 
     def __check_init__(self) -> None:
         checks.in_range(self, "forgetting", above=0.0, most=1.0)

@@ -29,7 +29,13 @@ def errors_over_time(session: Session) -> Figure:
     with style("errors"):
         figure = sheet(9.2, 3.6)
         axes = figure.add_subplot()
-        looks = [dict(color=MODEL, linewidth=2.2, zorder=5), *({"color": each, "linewidth": 1.4} for each in BASELINES)]
+        # Without a period the seasonal forecast is the last value, which shows between the dashes.
+        last, *others = ({"color": each, "linewidth": 1.4} for each in BASELINES)
+        looks = [
+            {"color": MODEL, "linewidth": 2.2, "zorder": 5},
+            {**last, "zorder": 4, "linestyle": (0, (4, 2))},
+            *others,
+        ]
         for column, (name, look) in enumerate(zip(session.names(), looks, strict=True)):
             axes.plot(ends, errors[:, column], label=name, marker="o" if len(ends) == 1 else None, **look)
         _scale(axes, errors[np.isfinite(errors)])
@@ -130,7 +136,7 @@ def shares(session: Session) -> Figure | None:
         figure = sheet(9.2, 2.9)
         axes = figure.add_subplot()
         colours = [MEMBERS[i % len(MEMBERS)] for i in range(len(notes.names))]
-        axes.stackplot(notes.rows, values.T, labels=notes.names, colors=colours, linewidth=0.4, edgecolor="white")
+        axes.stackplot(notes.rows, values.T, labels=notes.names, colors=colours, linewidth=0)
         axes.set_xlim(notes.rows[0], notes.rows[-1])
         axes.set_ylim(0, 1)
         axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.0f}"))

@@ -8,7 +8,7 @@ from typing import Any
 
 from recurra.cli.learning import times
 from recurra.cli.learning.feeds import InputError
-from recurra.cli.learning.values import COMMAS, TRUTHS, is_missing, is_number, shown
+from recurra.cli.learning.values import COMMAS, TRUTHS, is_missing, is_no_number, is_number, shown
 
 #: rows from which the kinds are decided
 SAMPLE = 1000
@@ -209,6 +209,7 @@ def _input(name: str, column: str, place: int, known: list[str]) -> Column:
 
 def _kind(known: list[str]) -> str:
     """What most cells look like; others are bad values then."""
+    known = [cell for cell in known if not is_no_number(cell)]
     if 2 * sum(map(is_number, known)) > len(known) or not known:
         return NUMBER
     return TRUTH if all(cell.strip().lower() in TRUTHS for cell in known) else CATEGORY

@@ -4,8 +4,10 @@ import re
 
 #: the largest number of 32 bits, in which the models compute
 LARGEST = 3.4028234663852886e38
-#: what stands for a missing value, beside nothing at all; letters may be small or capital
-MISSING = frozenset(("", "na", "nan", "n/a", "null", "none"))
+#: what stands for a missing value; letters may be small or capital
+MISSING = frozenset(("", "na", "nan", "n/a", "null"))
+#: what does so where numbers are expected; among texts it may be a value like any other
+NO_NUMBER = MISSING | {"none", "nil"}
 TRUTHS = {"true": 1.0, "false": 0.0}
 #: a decimal comma, or commas between thousands
 COMMAS = re.compile(r"[+-]?\d+(,\d+)+(\.\d+)?([eE][+-]?\d+)?|[+-]?\d{1,3}(\.\d{3})*,\d+")
@@ -27,12 +29,17 @@ def is_missing(cell: str) -> bool:
     return cell.strip().lower() in MISSING
 
 
+def is_no_number(cell: str) -> bool:
+    """Whether a cell of a column of numbers holds none."""
+    return cell.strip().lower() in NO_NUMBER
+
+
 def number(cell: str) -> float | None:
     """A cell as a number; None if it is missing."""
     try:
         value = float(cell)
     except ValueError:
-        if is_missing(cell):
+        if is_no_number(cell):
             return None
         hint = "; numbers have a decimal point, and no other marks" if COMMAS.fullmatch(cell.strip()) else ""
         raise BadValueError(f"{shown(cell)} is not a number{hint}") from None
