@@ -222,3 +222,16 @@ def test_a_real_model_in_parts_is_the_same_as_at_once(tmp_path, how):
     assert outs[0] == outs[1]
     errors = {line["name"]: line["rmse"] for line in json.loads(outs[0][0])["forecasts"]}
     assert min(errors, key=errors.__getitem__) != "last value"
+
+
+@pytest.mark.slow
+def test_a_value_that_is_too_large_for_a_real_model_is_a_bad_row(tmp_path):
+    rows = [f"{i % 5},{1e30 if i == 150 else i % 3}\n" for i in range(200)]
+    (tmp_path / "a.csv").write_text("y,x\n" + "".join(rows))
+    program = [sys.executable, "-c", "from recurra.cli import main; main()", "learn", "a.csv", "--target", "y"]
+    small = ["--learner", "rflo", "--n", "3", "--lags", "2"]
+    done = subprocess.run([*program, *small], cwd=tmp_path, capture_output=True, text=True)
+    assert done.returncode == 2
+    assert "error: a.csv, row 151 (line 152), column 'x': 1e+30, which is too large for float32. Correct" in done.stderr
+    done = subprocess.run([*program, *small, "--on-bad", "skip"], cwd=tmp_path, capture_output=True, text=True)
+    assert (done.returncode, "199 rows of a.csv" in done.stdout) == (0, True)

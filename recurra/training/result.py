@@ -86,7 +86,8 @@ class Result:
     def states(self) -> LearningState | None:
         """Each seed's whole state after the run, leaves (seed, ...), from which `train(weights=...)` goes on.
 
-        It has weights, optimizer, network state and traces. It is None where the states take more than 256 MB.
+        It has weights, optimizer, network state and traces. With a horizon, rows that wait for their labels are not
+        among them. It is None where the states take more than 256 MB.
         """
         return None if self.handover is None else self.handover.states
 

@@ -4,6 +4,7 @@ What it knows does not depend on how the rows were cut into batches.
 """
 
 import math
+import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -65,17 +66,22 @@ class Session:
         try:
             forecasts = self._learn(batch.x, batch.y)
         except _RejectedError as error:
-            if error.is_divergence:
-                forecasts, bad = error.forecasts, None
-            else:
-                forecasts, bad = error.forecasts, BadRowError(f"{row_name(rows[error.row])}: {error.cause}")
             self.encoder.restore(before)
             batch, _ = self.encoder.encode(rows[: error.row])
-            lines = self._note(batch, forecasts)
+            lines = self._note(batch, error.forecasts)
             if error.is_divergence:
-                raise DivergedError(lines, rows[: error.row], str(error.cause)) from None
-            return lines, bad
+                raise DivergedError(lines, str(error.cause)) from None
+            return lines, BadRowError(f"{row_name(rows[error.row])}{self._told(error.cause)}")
         return self._note(batch, forecasts), bad
+
+    def _told(self, rejected: Exception) -> str:
+        """What a model says of a row, in the words of the table: models count inputs, and know no names."""
+        first, _, _ = str(rejected).partition(". ")
+        found = re.fullmatch(r"Row [\d,]+, column (\d+) of the (input|label), is (.*)", first)
+        if found is None:
+            return f": {rejected}"
+        column = self.encoder.layout.target.name if found[2] == "label" else self.encoder.names[int(found[1])]
+        return f", column {column!r}: {found[3]}"
 
     def _learn(self, x: np.ndarray, y: np.ndarray) -> np.ndarray:
         """The model's forecasts. A batch that it cannot take as a whole is cut until the row is found."""
@@ -191,11 +197,11 @@ class _RejectedError(Exception):
 
 
 class DivergedError(Exception):
-    """The model's numbers are no longer finite: what it forecast before, of which rows, and what to try."""
+    """The model's numbers are no longer finite: what it forecast before, and what to try."""
 
-    def __init__(self, lines: list[list[Any]], rows: Sequence[Row], message: str):
+    def __init__(self, lines: list[list[Any]], message: str):
         super().__init__(message)
-        self.lines, self.rows = lines, rows
+        self.lines = lines
 
 
 def of_part(arrays: dict[str, np.ndarray], part: str) -> dict[str, np.ndarray]:
