@@ -59,6 +59,7 @@ def installed(tmp_path, monkeypatch):
     monkeypatch.syspath_prepend(str(tmp_path))
 
     def put(demo, content):
+        monkeypatch.delitem(sys.modules, demo.package, raising=False)  # other tests may have imported it
         path = tmp_path / demo.package / demo.file
         path.parent.mkdir(parents=True)
         path.write_bytes(content)

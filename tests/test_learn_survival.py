@@ -2,7 +2,6 @@
 
 import json
 import os
-import resource
 import signal
 import subprocess
 import sys
@@ -211,9 +210,10 @@ def test_ctrl_c_before_the_first_row_says_so(tmp_path):
 
 def test_predictions_that_find_no_room_end_in_a_whole_line(tmp_path):
     (tmp_path / "a.csv").write_text(a_table(700))
-    limit = lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (10_000, 10_000))
+    limit = "import os, resource, sys; resource.setrlimit(resource.RLIMIT_FSIZE, (10_000, 10_000)); "
+    limited = [sys.executable, "-c", f"{limit}os.execv(sys.argv[1], sys.argv[1:])", *STANDIN]
     how = ["learn", "a.csv", "--target", "y", "--predictions", "p.csv", "--json", "--on-bad", "skip"]
-    done = subprocess.run([*STANDIN, *how], cwd=tmp_path, capture_output=True, text=True, preexec_fn=limit)
+    done = subprocess.run([*limited, *how], cwd=tmp_path, capture_output=True, text=True)
     assert done.returncode == 1
     assert done.stderr.count("there is no room for more of it") == 1
     assert json.loads(done.stdout)["rows"] > 600  # the run is worth its table

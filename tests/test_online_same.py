@@ -64,6 +64,25 @@ def test_errors_and_credit_in_the_place_of_labels(kind, step):
     assert bits(loop) == bits(many)
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("horizon", [0, 2])
+def test_errors_and_credit_of_several_streams(horizon):
+    """An LSTM has two state variables; credit of the second may be None, which is zero."""
+    rng = np.random.default_rng(0)
+    X, E, C = (rng.normal(size=(20, 2, k)) for k in (2, 1, 3))
+    zero = np.zeros_like(C)
+    for one, many in (
+        (rc.GivenError, rc.GivenError(E)),
+        (lambda e: rc.GivenCredit((e, None)), rc.GivenCredit((C, zero))),
+    ):
+        step = plain_step(horizon, cell="lstm", streams=2)
+        loop, whole = rc.Online(step), rc.Online(step)
+        given = E if one is rc.GivenError else C
+        found = np.stack([loop.learn_one(x, one(e)) for x, e in zip(X, given, strict=True)])
+        assert (whole.learn_many(X, many) == found).all()
+        assert bits(loop) == bits(whole) != bits(rc.Online(step))
+
+
 def test_an_error_is_a_label_that_is_so_far_away():
     X, Y = stream(40)
     labelled, told = rc.Online(PLAIN), rc.Online(PLAIN)
@@ -216,3 +235,28 @@ def test_labels_of_two_streams_that_begin_at_different_times():
     with pytest.raises(ValueError, match="Row 0, column 0 of the input of stream 1, is nan"):
         rc.Online(step).learn_one(x, Y[0])
     assert (high[0] == Y[0, 1] * np.array([[0], [1]]) + level).all()  # of the first stream nothing is known yet
+
+
+@pytest.mark.slow
+def test_a_model_too_large_to_be_packed():
+    step = plain_step(2, n=800)
+    X, Y = stream(12, missing=0.2)
+    check_cuts(step, X, Y)
+    model = rc.Online(step)
+    assert not model._packing.is_small
+    model.learn_many(X, Y)
+    before = bits(model)
+    model.predict_one(X[0])
+    x = X.copy()
+    x[5] = np.nan
+    with pytest.raises(ValueError, match="Row 17, column 0 of the input, is nan"):
+        model.learn_many(x, Y)
+    assert bits(model) == before
+    wild = rc.Online(plain_step(2, n=800, optimizer=1e6))
+    with pytest.raises(rc.Diverged) as error:
+        wild.learn_many(*stream(60))
+    loop = rc.Online(plain_step(2, n=800, optimizer=1e6))
+    with pytest.raises(rc.Diverged) as other:
+        one_by_one(loop, *stream(60))
+    assert error.value.row == other.value.row == loop.rows
+    assert all(np.isfinite(norm) for norm in loop.norms().values())

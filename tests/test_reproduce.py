@@ -99,11 +99,11 @@ def test_the_whole_study(tmp_path):
     ("arguments", "message"),
     [
         (["reproduce", "fig1"], "There is no target fig1. The targets are: table1"),
-        (["reproduce", "--profile", "huge"], "The profiles are: quick, paper"),
-        (["reproduce", "--out", "mine"], "did not make"),
+        pytest.param(["reproduce", "--profile", "huge"], "The profiles are: quick, paper", marks=pytest.mark.slow),
+        pytest.param(["reproduce", "--out", "mine"], "did not make", marks=pytest.mark.slow),
         (["beyond", "fig1"], "There is no target fig1. The targets are: demands"),
-        (["beyond", "--profile", "paper"], "The profiles are: quick, full"),
-        (["reproduce", "--seeds", "1"], "`seeds` must be at least 2"),
+        pytest.param(["beyond", "--profile", "paper"], "The profiles are: quick, full", marks=pytest.mark.slow),
+        pytest.param(["reproduce", "--seeds", "1"], "`seeds` must be at least 2", marks=pytest.mark.slow),
         (["report", "nothing"], "holds no kept runs"),
     ],
 )

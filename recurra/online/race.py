@@ -106,13 +106,13 @@ class Race:
             raise ValueError(f"the race is not whole: {error}") from None
         if not set(race.left) == set(race._why) <= set(models):
             raise ValueError("models left the race that were not in it")
-        count = arrays.get("count", np.zeros(0))
-        race._loss, race._count = arrays.get("loss", np.zeros(0)), float(count) if count.size == 1 else -1.0
-        waiting = arrays.get("waiting", np.zeros(0))
-        shape = (len(models), *race._shape)
-        is_queue = not waiting.size or (waiting.shape[1:] == shape and len(waiting) <= race.horizon)
-        if race._loss.shape != (len(models),) or race._count < 0 or not is_queue:
+        loss, waiting = arrays.get("loss", np.zeros(0)), arrays.get("waiting", np.zeros(0))
+        shape = (len(models), *race._shape)  # of models that left, loss and predictions may be nan
+        count = min(race.rows, race.horizon)
+        is_queue = "waiting" in arrays and waiting.shape == ((count, *shape) if count else (0,))
+        if loss.shape != shape[:1] or not is_queue or not loss.dtype == waiting.dtype == np.float64:
             raise ValueError("what the race keeps of its models has another shape")
+        race._loss, race._count = loss, float(keeping.shaped(arrays, "count"))
         race._waiting.restore(waiting)
         return race
 
