@@ -312,6 +312,7 @@ def test_a_cut_checkpoint_and_one_of_an_earlier_version_are_one_clear_error(tmp_
     assert not isinstance(error.value, checkpoint.UselessCheckpointError)  # it is good, and nobody should delete it
 
 
+@pytest.mark.slow
 def test_a_checkpoint_keeps_another_kind_of_key(tmp_path):
     file, settings = tmp_path / "run.safetensors", {"key": jax.random.key(0, impl="rbg")}
     first = interrupted(rc.UORO(), **settings, after=1000, checkpoint=file).result

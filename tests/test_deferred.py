@@ -138,6 +138,7 @@ def test_a_probe_lets_steps_wait_too():
     np.testing.assert_allclose(run.records["alignments"]["exact"]["lazy"], 1, rtol=1e-9)
 
 
+@pytest.mark.slow
 def test_rounds_of_several_lengths_go_together():
     """E-BPTT emits every 6 steps, RTRL as a probe lets 16 wait; neither changes what the other does."""
     record = {"norms": rc.record.gradient_norms}

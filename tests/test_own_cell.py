@@ -47,7 +47,7 @@ class Mixed(Adapting):
         return (0.3 * a[0] + jnp.tanh(z[0] + z[3]) * jax.nn.sigmoid(z[1] * z[2]),)
 
 
-@pytest.mark.parametrize("cell", [Adapting, Mixed])
+@pytest.mark.parametrize("cell", [Adapting, pytest.param(Mixed, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("learner", [LazyRTRL(), rc.RTRL()], ids=["lazy", "as published"])
 def test_exact(learner, cell):
     network, weights, xs, ys = problem(cell, steps=20)

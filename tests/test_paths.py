@@ -141,7 +141,7 @@ def by_hand(learner, cell, streams, rate):
 
 
 #: learners of every kind on the three paths that differ most
-FEW = ("rtrl", "uoro", "kf-rtrl", "rflo", "e-bptt", "f-bptt", "dni")
+FEW = ("rtrl", "uoro", "rflo", "e-bptt")
 KINDS = {"streams": FEW, "vmapped": ("uoro",), "strides": ("f-bptt",)}
 APPLIED_PATHS = ["one seed", "one by one", "vmapped", "streams", "strides", "strides as published"]
 RUNS = [

@@ -144,6 +144,7 @@ def test_a_state_travels_as_plain_arrays():
     assert all(type(array) is np.ndarray for array in arrays.values())
 
 
+@pytest.mark.slow
 def test_rates_may_be_changed_on_the_way():
     X, y = numbers()
     model, other, fed = RNNRegressor(n=4), RNNRegressor(n=4), as_dicts(X)
@@ -248,6 +249,7 @@ def test_pipelines_metrics_and_evaluation_take_a_regressor():
     assert all(math.isfinite(each.get()) for each in metric)
 
 
+@pytest.mark.slow
 def test_with_a_delay_predictions_follow_from_what_has_been_learned():
     X, y = numbers(45)
     rows, delay = list(zip(as_dicts(X), map(float, y), strict=True)), 4
@@ -266,6 +268,7 @@ def test_with_a_delay_predictions_follow_from_what_has_been_learned():
     assert len(set(by_hand)) > 20
 
 
+@pytest.mark.slow
 def test_a_series_with_features_is_evaluated():
     class Season:
         def __iter__(self):

@@ -45,6 +45,7 @@ def test_a_feature_that_is_missing_is_zero_once_standardised():
             assert heard(model, "b")
 
 
+@pytest.mark.slow
 def test_without_zeros_a_feature_that_is_missing_is_zero_itself():
     """A bag of words: what is there is always the same, and only whether it is there tells something."""
     texts = ["cold rain", "warm sun", "rain", "sun sun"] * 20
@@ -61,6 +62,7 @@ def test_without_zeros_a_feature_that_is_missing_is_zero_itself():
     assert model.predict_proba_one(words) == model.predict_proba_one({"sun": 2})
 
 
+@pytest.mark.slow
 def test_a_late_feature_is_heard_as_if_it_had_always_been_there():
     """Its first 20 values tell its scale; from then on it is standardised like all others."""
     rows, y = stream(90, "ab")
