@@ -208,8 +208,8 @@ def gain_over_readout(name, cell):
 
 
 def runs_of(names):
-    """Every learner on every cell; gated cells take long, but for some learners."""
-    quick = lambda name, cell: (cell == "rnn" and name not in ("r-ok", "r-kf-rtrl")) or (name, cell) == ("dni", "gru")
+    """Every learner on every cell; some on the plain one are tried every time."""
+    quick = lambda name, cell: cell == "rnn" and name in ("rtrl", "uoro", "rflo", "e-bptt", "dni")
     marks = lambda name, cell: () if quick(name, cell) else pytest.mark.slow
     pairs = [pytest.param(name, cell, marks=marks(name, cell)) for cell in RUNS for name in names]
     return pytest.mark.parametrize(("name", "cell"), pairs)

@@ -105,6 +105,7 @@ def test_a_figure_needs_what_it_shows(data):
         assert (module.draw(rest) is None) == (name not in DRAWINGS)
 
 
+@pytest.mark.slow
 def test_gaps_in_the_data_are_no_obstacle():
     data = synthetic.full_data(seeds=1)
     for name in ("loss/mimic/1/uoro", "loss/mimic/1/dni", "rflo-loss/diagonal"):

@@ -126,6 +126,7 @@ def test_a_page_that_finds_no_room_costs_the_status_alone(learn, monkeypatch):
 # While it runs
 
 
+@pytest.mark.slow
 def test_a_terminal_shows_the_errors_so_far(tmp_path):
     ours, theirs = pty.openpty()
     (tmp_path / "a.csv").write_text("y\n" + "".join(f"{i % 5}\n" for i in range(3000)))

@@ -164,6 +164,7 @@ def test_a_file_is_followed_until_ctrl_c(tmp_path, uninterrupted):
     assert (tmp_path / "p.csv").read_bytes() == predictions
 
 
+@pytest.mark.slow
 def test_a_followed_file_that_is_cut_is_an_error(tmp_path):
     (tmp_path / "a.csv").write_text(a_table(50))
     process = start(tmp_path, *HOW, "--follow")
@@ -175,6 +176,7 @@ def test_a_followed_file_that_is_cut_is_an_error(tmp_path):
     assert json.loads(out)["rows"] > 40
 
 
+@pytest.mark.slow
 def test_rows_from_a_pipe_are_learned_as_they_come(tmp_path):
     rows = a_table(12).splitlines(keepends=True)
     how = [each for each in HOW if each != "a.csv"]
@@ -196,6 +198,7 @@ def test_rows_from_a_pipe_are_learned_as_they_come(tmp_path):
     assert (again.returncode, json.loads(again.stdout)["rows"]) == (0, 13)
 
 
+@pytest.mark.slow
 def test_ctrl_c_before_the_first_row_says_so(tmp_path):
     (tmp_path / "a.csv").write_text("y,x\n")
     process = start(tmp_path, *HOW, "--follow")
@@ -208,6 +211,7 @@ def test_ctrl_c_before_the_first_row_says_so(tmp_path):
     assert {path.name for path in tmp_path.iterdir()} == {"a.csv"}
 
 
+@pytest.mark.slow
 def test_predictions_that_find_no_room_end_in_a_whole_line(tmp_path):
     (tmp_path / "a.csv").write_text(a_table(700))
     limit = "import os, resource, sys; resource.setrlimit(resource.RLIMIT_FSIZE, (10_000, 10_000)); "

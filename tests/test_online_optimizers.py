@@ -46,6 +46,7 @@ def test_the_same_as_optax(name):
     assert np.abs(walked(other, gradients, weights)[-1]["a"] - wanted[-1]["a"]).max() > 1e-3
 
 
+@pytest.mark.slow
 def test_another_number_compiles_nothing_anew():
     X, Y = stream(30)
     first = rc.Online(full_step(3, optimizer=rc.Adam(0.01, clip=1.0), readout=rc.RLS(0.999, 1.0)))

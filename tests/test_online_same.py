@@ -221,6 +221,7 @@ def test_keys_and_shapes_that_mean_the_same():
     assert bits(first) == bits(typed)
 
 
+@pytest.mark.slow
 def test_labels_of_two_streams_that_begin_at_different_times():
     """Each stream's level is its own, wherever its first label comes."""
     X, Y = stream(40, streams=2)

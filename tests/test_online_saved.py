@@ -151,6 +151,7 @@ def test_going_on_with_parts_of_ones_own(tmp_path, make):
     assert (rc.load(tmp_path / "model", like=make()).learn_many(X[20:], Y[20:]) == wanted[20:]).all()
 
 
+@pytest.mark.slow
 def test_a_wrong_template(tmp_path):
     rc.save(tmp_path / "own", with_optax())
     with pytest.raises(

@@ -181,6 +181,7 @@ def test_what_a_subclass_of_a_part_of_the_library_returns():
         train(changed(Half, emits=late)())
 
 
+@pytest.mark.slow
 def test_what_a_subclass_of_a_cell_changes_is_what_rtrl_uses():
     """The faster form of RTRL has products of its own, and would not know."""
     half = lambda self, weights, trace, v: jax.tree.map(lambda u: u / 2, rc.RNN.push(self, weights, trace, v))

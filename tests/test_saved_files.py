@@ -195,6 +195,7 @@ def test_truth_values_that_are_neither(tmp_path):
             refused(tmp_path / "a", match, UselessFileError)
 
 
+@pytest.mark.slow
 def test_a_header_takes_no_more_memory_than_is_stated(tmp_path):
     """The worst that a header of the most bytes can do, and one that is longer."""
     longest = archive.LONGEST

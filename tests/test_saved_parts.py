@@ -185,6 +185,7 @@ json_like = st.recursive(
 @given(found=json_like | st.builds(lambda fields: {"part": "RNN", "fields": fields}, st.fixed_dictionaries({
     name: json_like for name in ("n_in", "n", "alpha", "phi", "w_rec", "dtype")
 })))  # fmt: skip
+@pytest.mark.slow
 def test_any_other_description_is_a_part_or_a_value_error(found):
     try:
         part = rebuilt(found)

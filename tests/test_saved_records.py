@@ -46,7 +46,7 @@ slow = pytest.mark.slow
 @pytest.mark.parametrize(
     ("after", "steps", "every", "probes"),
     [
-        (3, 40, 7, FEW),
+        pytest.param(3, 40, 7, FEW, marks=slow),
         pytest.param(2, 40, 1, MANY, marks=slow),
         pytest.param(4, 40, 2, MANY, marks=slow),
         pytest.param(500, 1500, 1, MANY, marks=slow),

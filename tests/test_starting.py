@@ -130,6 +130,7 @@ def test_weights_that_do_not_fit_are_refused_with_what_is_wrong():
         run(task, rc.UORO(), weights=state)
 
 
+@pytest.mark.slow
 def test_other_weights_are_another_run(tmp_path):
     task, file = rc.Arrays(*rows(100)), tmp_path / "run.safetensors"
     one, other = (net().init(jax.random.key(seed)) for seed in (1, 2))
@@ -212,6 +213,7 @@ def test_a_model_leaves_probes_behind_and_can_be_saved(tmp_path):
     np.testing.assert_array_equal(loaded.learn_many(x[100:], y[100:]), model.learn_many(x[100:], y[100:]))
 
 
+@pytest.mark.slow
 def test_states_that_are_too_large_are_left_out_and_what_cannot_go_on_says_so(monkeypatch):
     x, y = rows(40)
     plain = run(rc.Arrays(x, y), steps=40)
