@@ -21,8 +21,9 @@ class RLS(checks.Part):
         P(t) = (P(t-1) - k u P(t-1)) / λ,   k = P(t-1) u / (λ + u P(t-1) u),   (b, W, V)(t) = (b, W, V)(t-1) - error k
 
     λ is `forgetting`. P is kept as a square root S, P = S Sᵀ (Potter, 1963). So it stays positive, whatever is rounded
-    and however long the run. With forgetting, P would grow without bound where an input stands still. So the
-    coefficient that is least certain is held at P_ii ≤ 1/ridge, what it was at the start.
+    and however long the run. With forgetting, P would grow without bound where an input stands still. So in every step
+    the coefficient that is least certain is brought back to P_ii ≤ 1/ridge, what it was at the start. Choose λ so that
+    1 / (1 - λ) is more than the number of coefficients: else P may still grow, up to λ to the minus that number.
     """
 
     forgetting: Number = eqx.field(default=1.0, converter=floating)
