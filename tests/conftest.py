@@ -5,6 +5,7 @@ import signal
 import tempfile
 
 import jax
+import pytest
 from jaxtyping import install_import_hook
 
 jax.config.update("jax_enable_x64", True)
@@ -25,3 +26,20 @@ os.environ.setdefault("XDG_CACHE_HOME", tempfile.mkdtemp(prefix="recurra-tests-"
 for number in (signal.SIGINT, signal.SIGTERM, getattr(signal, "SIGHUP", signal.SIGTERM)):
     if signal.getsignal(number) is signal.SIG_IGN:
         signal.signal(number, signal.default_int_handler if number == signal.SIGINT else signal.SIG_DFL)
+
+
+@pytest.fixture
+def learn(capsys, tmp_path, monkeypatch):
+    """Runs `recurra learn` with a small model in an empty folder: (status, standard output, standard error)."""
+    import learning_standin
+    from recurra.cli import app
+
+    monkeypatch.chdir(tmp_path)
+    learning_standin.put_in(monkeypatch.setattr)
+
+    def run(*arguments):
+        capsys.readouterr()
+        status = app.execute(["learn", *map(str, arguments)])
+        return status, *capsys.readouterr()
+
+    return run

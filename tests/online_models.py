@@ -64,6 +64,6 @@ def bits(model):
         return [*each, *(array.tobytes() for array in own), repr((model.left, model._why)).encode()]
     packing, packed = model._packing, [np.asarray(part) for part in model._packed]
     first = packed[0][math.prod(packing.shapes[0]) :] if packing.is_small else packed[0][:0]  # after the outputs
-    arrays = [first, *packed[1:], model._origin_x, model._origin_y]
-    numbers = model.rows, model._waiting, model._needs_x, tuple(map(bool, model._needs_y))
+    arrays = [first, *packed[1:], model._origins.x, model._origins.y]
+    numbers = model.rows, model._waiting, model._origins.needs_x, model._origins.needs_y
     return [*(array.tobytes() for array in arrays), repr(numbers).encode()]

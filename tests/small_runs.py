@@ -25,6 +25,18 @@ def arrays(rows=80, sequences=None, **kwargs):
     return rc.Arrays(rng.normal(size=shape), labels / labels.sum(-1, keepdims=True), **kwargs)
 
 
+def series(steps, seed=0):
+    """Random inputs, and a number that depends on all of them so far."""
+    rng = np.random.default_rng(seed)
+    x = rng.normal(size=(steps, 2))
+    return x, np.tanh(np.cumsum(x, axis=0)[:, :1] / 4)
+
+
+def regression(cell=rc.RNN, **kwargs):
+    """A network for such a series."""
+    return rc.Network(cell(2, 4), 1, rc.SquaredError(), **kwargs)
+
+
 def asks_to_stop_after(steps, number=signal.SIGINT):
     """A progress report that presses Ctrl-C once, at that many steps, or sends another signal."""
     pressed = []

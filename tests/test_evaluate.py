@@ -10,24 +10,18 @@ from recurra.engine.experiment import Keys
 from recurra.engine.protocol import Members
 from recurra.network import NetworkWeights
 from recurra.training.evaluating import HeldOut
-from small_runs import asks_to_stop_after, train
+from small_runs import asks_to_stop_after, regression, series, train
 
 slow = pytest.mark.slow
 
 
 def rows(steps=120, seed=0):
-    rng = np.random.default_rng(seed)
-    x = rng.normal(size=(steps, 2))
-    return x, np.tanh(np.cumsum(x, axis=0)[:, :1] / 4)
-
-
-def net(cell=rc.RNN, **kwargs):
-    return rc.Network(cell(2, 4), 1, rc.SquaredError(), **kwargs)
+    return series(steps, seed)
 
 
 def run(task, learner=None, steps=100, network=None, **settings):
     return train(
-        learner or rc.RFLO(), task, network or net(), steps=steps, **{"window": 1, "optimizer": 0.05, **settings}
+        learner or rc.RFLO(), task, network or regression(), steps=steps, **{"window": 1, "optimizer": 0.05, **settings}
     )
 
 
@@ -37,7 +31,7 @@ def of_seed(weights, i):
 
 def by_hand(weights, seeds, x, y, h=0, counts=None, network=None):
     """Each seed's mean loss, from the outputs of the network."""
-    z = np.stack([(network or net()).run(of_seed(weights, i), x) for i in range(seeds)])
+    z = np.stack([(network or regression()).run(of_seed(weights, i), x) for i in range(seeds)])
     each = np.sum((z[:, : len(x) - h] - y[h:]) ** 2, axis=-1) / 2
     return each.mean(axis=1) if counts is None else each[:, counts[h:]].mean(axis=1)
 
@@ -70,7 +64,7 @@ def in_numpy(cell, weights, xs, a):
 @pytest.mark.parametrize("skip", [False, True])
 @pytest.mark.parametrize("cell", [rc.RNN, rc.GRU, rc.LSTM], ids=lambda cell: cell.__name__)
 def test_a_network_runs_as_its_equations_say(cell, skip):
-    network, rng = net(cell, skip=skip), np.random.default_rng(1)
+    network, rng = regression(cell, skip=skip), np.random.default_rng(1)
     shake = lambda leaf: np.asarray(leaf) + 0.3 * rng.normal(size=leaf.shape)
     weights = jax.tree.map(shake, network.init(jax.random.key(0)))
     x, _ = rows(30)
@@ -104,7 +98,7 @@ def test_held_out_losses_are_those_of_the_weights_of_the_moment():
     assert data["best_step"].values.tolist() == result.best_step.tolist()
     assert "evaluated_loss" not in plain.to_xarray()
     model = result.online(1, best=True)
-    outputs = net().run(of_seed(result.best_weights, 1), x)
+    outputs = regression().run(of_seed(result.best_weights, 1), x)
     np.testing.assert_allclose(model.predict_one(x[0]), outputs[0], rtol=1e-9)
 
 

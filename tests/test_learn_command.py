@@ -13,27 +13,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-import learning_standin
 from learning_standin import Standin
-from recurra.cli import app
 from recurra.cli.learning import kept, run
 from recurra.saved.archive import read, write
 
 STANDIN = [sys.executable, str(Path(__file__).parent / "learning_standin.py")]
-
-
-@pytest.fixture
-def learn(capsys, tmp_path, monkeypatch):
-    """Runs `recurra learn` in an empty folder: (status, standard output, standard error)."""
-    monkeypatch.chdir(tmp_path)
-    learning_standin.put_in(monkeypatch.setattr)
-
-    def run(*arguments):
-        capsys.readouterr()
-        status = app.execute(["learn", *map(str, arguments)])
-        return status, *capsys.readouterr()
-
-    return run
 
 
 def table(rows, header=("time", "y", "x", "level")):

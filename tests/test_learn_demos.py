@@ -10,8 +10,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-import learning_standin
-from recurra.cli import app
 from recurra.cli.learning.demos import DEMOS
 from recurra.cli.learning.feeds import InputError
 
@@ -93,18 +91,6 @@ def test_a_package_that_is_missing_is_named(monkeypatch):
         InputError, match=r"pip install 'recurra\[demo\]', or only the file: pip install --no-deps river"
     ):
         DEMOS["water"].table()
-
-
-@pytest.fixture
-def learn(capsys, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    learning_standin.put_in(monkeypatch.setattr)
-
-    def run(*arguments):
-        capsys.readouterr()
-        return app.execute(["learn", *map(str, arguments)]), *capsys.readouterr()
-
-    return run
 
 
 def test_a_demo_knows_its_target(learn, installed):

@@ -13,27 +13,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-import learning_standin
 from processes import read_until
-from recurra.cli import app
 from recurra.cli.learning.history import MOST as MOST_NOTES
 from recurra.cli.learning.history import TAIL, Delay, Notes, Tail
 from recurra.cli.learning.scores import MOST, Scores
 from recurra.saved.archive import read
 
 STANDIN = [sys.executable, str(Path(__file__).parent / "learning_standin.py")]
-
-
-@pytest.fixture
-def learn(capsys, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    learning_standin.put_in(monkeypatch.setattr)
-
-    def run(*arguments):
-        capsys.readouterr()
-        return app.execute(["learn", *map(str, arguments)]), *capsys.readouterr()
-
-    return run
 
 
 def put(rows, name="a.csv", header=("when", "y", "kind")):

@@ -8,7 +8,7 @@ import pytest
 import recurra as rc
 from recurra.engine.lazy_rtrl import LazyRTRL
 from recurra.step import APPLIED, LearningStep
-from recurra.step.learning import _set_back
+from recurra.step.counting import distance
 
 #: every learner, in one step of learning; those that count steps with counts that have little in common
 LEARNERS = {
@@ -73,7 +73,7 @@ def assert_same(found, wanted):
 
 @pytest.mark.parametrize("learners", SETS)
 def test_the_count_is_set_back_and_nobody_notices(learners):
-    problem, far, near = Problem(learners), _set_back(learners), ALL - 3
+    problem, far, near = Problem(learners), distance(learners), ALL - 3
     assert far % ALL == 0
     assert 2**28 < far <= 2**29
     state, _, _ = problem.run(problem.start, 0, near)
@@ -102,5 +102,5 @@ def test_the_count_is_set_back_and_nobody_notices(learners):
 @pytest.mark.parametrize("T", [1, 10, 999])
 def test_what_is_set_back_is_a_multiple_of_all_counts(T):
     learners = {APPLIED: rc.FutureBPTT(T), "probe": rc.EfficientBPTT(T)}
-    assert _set_back(learners) % (T * (T + 1)) == 0
-    assert 0 < _set_back(learners) <= 2**29
+    assert distance(learners) % (T * (T + 1)) == 0
+    assert 0 < distance(learners) <= 2**29

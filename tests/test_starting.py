@@ -11,24 +11,20 @@ import pytest
 import recurra as rc
 from recurra.step import APPLIED
 from recurra.training import train as training
-from small_runs import train
+from small_runs import regression, series, train
 from taking_steps import compiled_step
 
 slow = pytest.mark.slow
 
 
 def rows(steps=300, seed=0):
-    rng = np.random.default_rng(seed)
-    x = rng.normal(size=(steps, 2))
-    return x, np.tanh(np.cumsum(x, axis=0)[:, :1] / 4)
-
-
-def net(cell=rc.RNN, **kwargs):
-    return rc.Network(cell(2, 4), 1, rc.SquaredError(), **kwargs)
+    return series(steps, seed)
 
 
 def run(task, learner=None, steps=100, network=None, **settings):
-    return train(learner or rc.RFLO(), task, network or net(), steps=steps, **{"window": 1, "seeds": 2, **settings})
+    return train(
+        learner or rc.RFLO(), task, network or regression(), steps=steps, **{"window": 1, "seeds": 2, **settings}
+    )
 
 
 def assert_close(ours, wanted, rtol=1e-9):
@@ -42,8 +38,8 @@ def test_a_run_starts_from_the_weights_that_are_given():
     traced = []
     record = {"z": lambda outcome: (traced.append(1), outcome.output)[1]}
     outputs = lambda weights: run(rc.Arrays(x, y), weights=weights, optimizer=0.0, record=record).records["z"]
-    own = [net().init(jax.random.key(seed)) for seed in (7, 8)]
-    z = [net().run(weights, x) for weights in own]
+    own = [regression().init(jax.random.key(seed)) for seed in (7, 8)]
+    z = [regression().run(weights, x) for weights in own]
     np.testing.assert_allclose(outputs(own[0]), [z[0], z[0]], rtol=1e-9, atol=1e-12)
     once = len(traced)
     each = jax.tree.map(lambda *leaves: jnp.stack(leaves), *own)
@@ -79,7 +75,7 @@ def test_a_run_goes_on_from_states_as_if_it_had_not_stopped(learner):
 def test_a_state_of_a_loop_of_one_s_own_goes_on_in_the_form_it_has():
     """RTRL as published, which the engine would otherwise put another form in the place of."""
     x, y = map(jnp.asarray, rows(60))
-    step, one = compiled_step(net(), rc.RTRL(), 0.05, 1, False, False)
+    step, one = compiled_step(regression(), rc.RTRL(), 0.05, 1, False, False)
     state, losses = step.init(jax.random.key(3)), []
     for t in range(60):
         middle = state if t == 37 else middle if t else None
@@ -100,11 +96,11 @@ def changed(weights, **readout):
 
 def test_weights_that_do_not_fit_are_refused_with_what_is_wrong():
     task = rc.Arrays(*rows(100))
-    own = net().init(jax.random.key(0))
+    own = regression().init(jax.random.key(0))
     for weights, kind, match in [
-        (net(rc.LSTM).init(jax.random.key(0)), ValueError, r"they have `cell\[1\]\.rec` too"),
-        (net(skip=True).init(jax.random.key(0)), ValueError, r"they have `readout\.V` too"),
-        (net(random_feedback=True).init(jax.random.key(0)), ValueError, "they have `feedback` too"),
+        (regression(rc.LSTM).init(jax.random.key(0)), ValueError, r"they have `cell\[1\]\.rec` too"),
+        (regression(skip=True).init(jax.random.key(0)), ValueError, r"they have `readout\.V` too"),
+        (regression(random_feedback=True).init(jax.random.key(0)), ValueError, "they have `feedback` too"),
         (changed(own, b=None), ValueError, r"they have no `readout\.b`"),
         (
             changed(own, b=np.zeros(3)),
@@ -117,7 +113,7 @@ def test_weights_that_do_not_fit_are_refused_with_what_is_wrong():
     ]:
         with pytest.raises(kind, match=match):
             run(task, weights=weights)
-    state = rc.LearningStep(net(), {APPLIED: rc.RFLO()}, 0.01).init(jax.random.key(0))
+    state = rc.LearningStep(regression(), {APPLIED: rc.RFLO()}, 0.01).init(jax.random.key(0))
     for weights, match in [
         (state._replace(t=np.array([1, 2])), r"must have come equally far, and their `t` are \[1, 2\]"),
         (state._replace(t=np.array(2**31 - 5)), "both together must stay below"),
@@ -133,7 +129,7 @@ def test_weights_that_do_not_fit_are_refused_with_what_is_wrong():
 @pytest.mark.slow
 def test_other_weights_are_another_run(tmp_path):
     task, file = rc.Arrays(*rows(100)), tmp_path / "run.safetensors"
-    one, other = (net().init(jax.random.key(seed)) for seed in (1, 2))
+    one, other = (regression().init(jax.random.key(seed)) for seed in (1, 2))
     first = run(task, weights=one, checkpoint=file)
     seen = []
     again = run(task, weights=one, checkpoint=file, progress=seen.append)
@@ -169,7 +165,7 @@ def test_a_trained_network_goes_on_online_as_a_longer_run_would(learner, cell, h
     """Rows 90 to 300 cross the edges of two blocks of random numbers."""
     x, y = rows()
     task = lambda stop: rc.Arrays(x[:stop], y[:stop], horizon=horizon)
-    settings = {"optimizer": rc.Adam(0.01), "network": net(cell), "seeds": [4, 2]}
+    settings = {"optimizer": rc.Adam(0.01), "network": regression(cell), "seeds": [4, 2]}
     longer = run(task(300), learner, 300, record={"z": lambda outcome: outcome.output}, **settings)
     result = run(task(90), learner, 90, **settings)
     model = result.online(2)
@@ -228,7 +224,7 @@ def test_states_that_are_too_large_are_left_out_and_what_cannot_go_on_says_so(mo
         model = result.online(1)
     assert model.rows == 0
     assert_close(model.weights, jax.tree.map(lambda leaf: leaf[1], result.weights), rtol=0)
-    outputs = net().run(model.weights, x)
+    outputs = regression().run(model.weights, x)
     np.testing.assert_allclose(model.predict_one(x[0]), outputs[0], rtol=1e-9)
     reset = run(rc.Arrays(x, y, reset=np.arange(40) == 9), steps=40)
     with pytest.raises(ValueError, match="an online model cannot"), pytest.warns(match="weights alone"):

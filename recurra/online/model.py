@@ -16,7 +16,8 @@ from recurra.engine.specialise import fastest
 from recurra.network import NetworkWeights
 from recurra.online import keeping
 from recurra.online.errors import Diverged
-from recurra.online.norms import KEPT, grown, norms_of
+from recurra.online.norms import Watch, grown, norms_of
+from recurra.online.origins import Origins
 from recurra.online.packing import Packing
 from recurra.online.program import ROWS, Kind, Program, no_outs, program_of
 from recurra.online.rows import Rows, explain, many_rows, one_label, one_row
@@ -26,9 +27,6 @@ from recurra.online.step import OnlineState, OnlineStep, with_learner
 def _first_state(step: OnlineStep, key: PRNGKeyArray, weights: NetworkWeights | None) -> OnlineState:
     return step.init(key, weights)
 
-
-#: The norm of what the learner keeps is noted from so many rows on, and said if it grows by this factor.
-LOOK_FIRST, GROWN = 128, 1000.0
 
 OBSERVE, FIRST = Kind(("observe",)), Kind(("told", "observe"))
 
@@ -67,14 +65,10 @@ class Online:
         #: rows seen so far
         self.rows = 0
         self._waiting = 0
-        self._look_at, self._kept_first = LOOK_FIRST, 0.0
-        self._notes: list[str] = []
+        self._watch = Watch()
         streams, dtype = step.learning.streams, step.learning.network.cell.dtype
         self._shape = (step.n_out,) if streams == 1 else (streams, step.n_out)
-        #: The first row is subtracted where numbers are scaled, so that little is lost when they are rounded.
-        self._origin_x, self._origin_y = np.zeros((streams, step.n_in)), np.zeros((streams, step.n_out))
-        #: what still needs its origin: the inputs, and the labels of each stream
-        self._needs_x, self._needs_y = step.scale_inputs, (step.scale_target or step.difference,) * streams
+        self._origins = Origins.unknown(step)
         self._kind = Kind(("learn", "observe") if step.horizon else ("observe", "learn"))
         traced = step.traced
         tree = no_outs(step), eqx.filter(traced, eqx.is_array), state
@@ -115,15 +109,16 @@ class Online:
         """
         is_usual = type(x) is np.ndarray and type(y) is np.ndarray and self._waiting == self.horizon
         is_usual = is_usual and x.dtype.kind in "fiub" and y.dtype.kind in "fiub"
-        if is_usual and x.shape == self._x.shape and y.shape == self._y.shape and not self._needs_origins:
+        if is_usual and x.shape == self._x.shape and y.shape == self._y.shape and self._origins.are_known:
+            origins = self._origins
             with np.errstate(over="ignore", invalid="ignore"):
-                np.subtract(x, self._origin_x[0], self._x, casting="unsafe")
-                np.subtract(y, self._origin_y[0], self._y, casting="unsafe")
+                np.subtract(x, origins.x[0], self._x, casting="unsafe")
+                np.subtract(y, origins.y[0], self._y, casting="unsafe")
             after = self._program(self._kind)(*self._packed, self._line)
             out, is_fine = self._packing.first_row(after)
             if is_fine and out[-1]:
                 self._packed, self.rows = after, self.rows + 1
-                return out[:-1] + self._origin_y[0]
+                return out[:-1] + origins.y[0]
         return self._learned(one_row(self.step, x, y))[0]
 
     def learn_many(self, X: Any, Y: Any = None) -> np.ndarray:
@@ -154,14 +149,12 @@ class Online:
 
     def state_arrays(self) -> dict[str, np.ndarray]:
         """All numbers that a file keeps of the model."""
-        origins = {"origin_x": self._origin_x, "origin_y": self._origin_y}
-        return {**keeping.under("state", keeping.arrays_of(self.state)), **origins}
+        return {**keeping.under("state", keeping.arrays_of(self.state)), **self._origins.arrays()}
 
     def description(self) -> dict[str, Any]:
         """All else that a file keeps of it, as JSON."""
         numbers = {"rows": self.rows, "waiting": self._waiting}
-        flags = {"needs_x": bool(self._needs_x), "needs_y": [bool(each) for each in self._needs_y]}
-        return {**keeping.step_described(self.step), **numbers, **flags}
+        return {**keeping.step_described(self.step), **numbers, **self._origins.flags()}
 
     @staticmethod
     def from_saved(
@@ -179,13 +172,7 @@ class Online:
             raise ValueError("the number of rows that wait for their labels is wrong")
         if not 0 <= int(state.delayed.oldest) < max(step.horizon, 1):
             raise ValueError("the oldest of the rows that wait is none of them")
-        streams = step.learning.streams
-        model._origin_x = keeping.shaped(arrays, "origin_x", streams, step.n_in)
-        model._origin_y = keeping.shaped(arrays, "origin_y", streams, step.n_out)
-        model._needs_x, needs_y = description.get("needs_x") is True, description.get("needs_y")
-        if not isinstance(needs_y, list) or len(needs_y) != streams:
-            raise ValueError("it does not say which streams had a label")
-        model._needs_y = tuple(each is True for each in needs_y)
+        model._origins = Origins.from_saved(step, description, arrays)
         return model
 
     def kept(self) -> tuple[Any, ...]:
@@ -197,21 +184,8 @@ class Online:
         self._packed, self._origins, self._waiting, self.rows = kept
 
     def notes(self) -> list[str]:
-        """What a person should know: that what the learner keeps has grown, as it may with UORO and its kin.
-
-        It is looked at whenever the number of rows has doubled.
-        """
-        if self.rows >= self._look_at:
-            self._look_at = max(2 * self.rows, LOOK_FIRST)
-            now = self.norms()[KEPT]
-            self._kept_first = self._kept_first or now
-            if self._kept_first and now > GROWN * self._kept_first:
-                factor = now / self._kept_first
-                self._notes.append(
-                    f"What the learner keeps has grown {factor:,.0f}-fold by row {self.rows:,}: if errors grow too, "
-                    "try a lower learning rate or another learner."
-                )
-        return list(self._notes)
+        """What a person should know: that what the learner keeps has grown, as it may with UORO and its kin."""
+        return self._watch.look(self.rows, self.norms)
 
     def norms(self) -> dict[str, float]:
         """The norm of each part of the state: weights, what the learner keeps, and the rest."""
@@ -245,8 +219,8 @@ class Online:
     def _call(self, kind: Kind, rows: Rows, start: int = 0) -> tuple[np.ndarray, tuple[Any, ...]]:
         """Predictions for at most `ROWS` rows, and the state after them. `start` rows of the same call were taken."""
         count, before = len(rows.x), self._origins
-        if self._needs_origins:
-            self._set_origins(rows)
+        if not before.are_known:
+            self._origins = before.after(rows, self._buffer.dtype)
         after = self._program(kind)(*self._packed, self._filled(rows))
         outs = self._packing.first(after)
         if not (outs[:count, -1].all() and outs[ROWS, 0]):
@@ -254,22 +228,18 @@ class Online:
                 self._complain(kind, rows, start)
             finally:
                 self._origins = before
-        origin = self._origin_y
-        if origin is not before[1]:  # before the first label nothing is known of its level
-            known = np.logical_or.accumulate(rows.present)
-            known = known if self.horizon else np.concatenate([np.zeros_like(known[:1]), known[:-1]])
-            origin = np.where(known[..., None], origin, before[1])
-        return outs[:count, :-1].reshape(count, *self._shape) + origin.reshape(-1, *self._shape), after
+        predictions = outs[:count, :-1].reshape((*rows.present.shape, self.n_out))
+        return self._origins.added(predictions, before, rows, self.horizon).reshape(count, *self._shape), after
 
     def _filled(self, rows: Rows) -> np.ndarray:
         """The numbers that a program takes."""
         count, buffer, n = len(rows.x), self._buffer, self.step.n_in
         if rows.y.shape[-1] != self.step.n_out:  # credit has a width of its own
-            buffer = np.zeros((ROWS + 1, len(self._origin_x), n + rows.y.shape[-1] + 1), buffer.dtype)
+            buffer = np.zeros((ROWS + 1, len(self._origins.x), n + rows.y.shape[-1] + 1), buffer.dtype)
         cells = buffer[:count]
         with np.errstate(over="ignore", invalid="ignore"):
-            cells[:, :, :n] = rows.x - self._origin_x
-            cells[:, :, n:-1] = rows.y - self._origin_y if rows.target is jax.Array else rows.y
+            cells[:, :, :n] = rows.x - self._origins.x
+            cells[:, :, n:-1] = rows.y - self._origins.y if rows.target is jax.Array else rows.y
         cells[:, :, -1] = rows.present
         buffer[ROWS, 0, 0] = count
         return buffer
@@ -286,8 +256,8 @@ class Online:
             if not (outs[0, -1] and outs[ROWS, 0]):
                 break
         number = self.rows + start + i
-        origin_y = self._origin_y if rows.target is jax.Array else np.zeros(1)
-        if said := explain(rows, i, number, self._buffer.dtype, (self._origin_x, origin_y)):
+        origin_y = self._origins.y if rows.target is jax.Array else np.zeros(1)
+        if said := explain(rows, i, number, self._buffer.dtype, (self._origins.x, origin_y)):
             raise ValueError(said)
         what = grown(self._packing.unpack_here(before)[2], self._packing.unpack_here(after)[2])
         raise Diverged(
@@ -302,27 +272,3 @@ class Online:
         if found is None:
             found = self._programs[kind] = program_of(self.step.traced, self._packing, kind)
         return found
-
-    def _set_origins(self, rows: Rows) -> None:
-        """Take the first row, and the first label of each stream, as the origins."""
-        with np.errstate(over="ignore"):
-            held = lambda values: np.where(np.isfinite(values.astype(self._buffer.dtype)), values, 0.0)
-            if self._needs_x:
-                self._origin_x, self._needs_x = held(rows.x[0]), False
-            comes = rows.present.any(axis=0) & np.array(self._needs_y)
-            if rows.target is jax.Array and comes.any():
-                first = rows.y[rows.present.argmax(axis=0), np.arange(len(comes))]
-                self._origin_y = np.where(comes[:, None], held(first), self._origin_y)
-                self._needs_y = tuple(np.array(self._needs_y) & ~comes)
-
-    @property
-    def _needs_origins(self) -> bool:
-        return self._needs_x or any(self._needs_y)
-
-    @property
-    def _origins(self) -> tuple[Any, ...]:
-        return self._origin_x, self._origin_y, self._needs_x, self._needs_y
-
-    @_origins.setter
-    def _origins(self, origins: tuple[Any, ...]) -> None:
-        self._origin_x, self._origin_y, self._needs_x, self._needs_y = origins

@@ -1,5 +1,6 @@
 """How large the parts of a state are: what to look at when numbers grow."""
 
+from collections.abc import Callable
 from typing import Any
 
 import jax
@@ -10,6 +11,8 @@ from recurra.step import APPLIED
 
 #: what the norm of the learner's own state is called
 KEPT = "what the learner keeps"
+#: It is noted from so many rows on, and said if it grows by this factor.
+LOOK_FIRST, GROWN = 128, 1000.0
 
 
 def norms_of(state: OnlineState) -> dict[str, float]:
@@ -32,6 +35,26 @@ def grown(before: OnlineState, after: OnlineState) -> str:
     growth = {name: new[name] / max(old[name], 1e-30) if np.isfinite(new[name]) else np.inf for name in new}
     worst = max(growth, key=lambda name: (growth[name], new[name]))
     return f"the norm of {worst} went from {old[worst]:.3g} to {new[worst]:.3g}"
+
+
+class Watch:
+    """Says if what the learner keeps has grown. It looks whenever the number of rows has doubled."""
+
+    def __init__(self) -> None:
+        self._next, self._first = LOOK_FIRST, 0.0
+        self._notes: list[str] = []
+
+    def look(self, rows: int, norms: Callable[[], dict[str, float]]) -> list[str]:
+        """All that is to be said so far. `norms` is called only when it is time to."""
+        if rows >= self._next:
+            self._next, now = 2 * rows, norms()[KEPT]
+            self._first = self._first or now
+            if self._first and now > GROWN * self._first:
+                self._notes.append(
+                    f"What the learner keeps has grown {now / self._first:,.0f}-fold by row {rows:,}: if errors grow "
+                    "too, try a lower learning rate or another learner."
+                )
+        return list(self._notes)
 
 
 def _norm(part: Any) -> float:

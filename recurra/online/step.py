@@ -11,30 +11,21 @@ from typing import Any, NamedTuple
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray, PyTree, UInt32
+from jaxtyping import Array, Bool, Float, PRNGKeyArray
 
 from recurra import checks
 from recurra.engine.experiment import Keys
 from recurra.learners.base import Learner
 from recurra.linalg import decomposable
 from recurra.network import NetworkWeights, Readout
+from recurra.online.noise import Noise, first_noise, next_noise
 from recurra.online.scaling import Running, nothing_seen, seen, standardised
 from recurra.online.units import change, of_inputs, of_target
 from recurra.step import RLS, DelayedState, DelayedStep, GivenCredit, GivenError, LearningStep, Outcome
 from recurra.step.optimizers import Described
-from recurra.tasks.base import BLOCK
 
 #: A prediction deviates at most so many times as far as any label has.
 BEYOND = 1.5
-
-
-class Noise(NamedTuple):
-    """The random numbers of the present block of steps, and where the next come from."""
-
-    rows: dict[str, PyTree[Array]]
-    key: UInt32[Array, " words"]
-    block: UInt32[Array, ""]
-    slot: Int[Array, ""]
 
 
 class OnlineState(NamedTuple):
@@ -132,8 +123,6 @@ class OnlineStep(checks.Part):
         wide = step.in_every_stream
         has_past = self.lags > 1 and self.lagged
         last = wide(jnp.zeros(self.n_out, dtype)) if self.difference else None
-        zero = jnp.zeros((), "uint32")
-        first = Noise(self._drawn(keys.noise, zero), jax.random.key_data(keys.noise), zero, jnp.zeros((), "int32"))
         return OnlineState(
             self.queue.start(learning, last),
             wide(nothing_seen(self.n_in, dtype)) if self.scale_inputs else None,
@@ -142,7 +131,7 @@ class OnlineStep(checks.Part):
             wide(jnp.zeros(self.n_out, dtype)) if self.scale_target else None,
             last,
             jnp.zeros((), bool),
-            first,
+            first_noise(step, keys.noise),
         )
 
     def observe(
@@ -180,7 +169,7 @@ class OnlineStep(checks.Part):
 
         They are in units of the network's output, and so are label, output and loss of the outcome.
         """
-        rows, noise = self._noise(state.noise)
+        rows, noise = next_noise(self.learning, state.noise)
         delayed, target, reach, last = state.delayed, state.target, state.reach, state.last
         learns = self._is_warm(state)
         if not isinstance(y, GivenError | GivenCredit):
@@ -247,21 +236,6 @@ class OnlineStep(checks.Part):
     def _standardised_past(self, stats: Running, past: Float[Array, "lags lagged"]) -> Float[Array, "lags lagged"]:
         first = Running(stats.rows, stats.mean[: self.lagged], stats.variance[: self.lagged])
         return jax.vmap(standardised, (None, 0))(first, past)
-
-    def _drawn(self, key: PRNGKeyArray, block: UInt32[Array, ""]) -> dict[str, PyTree[Array]]:
-        draw = lambda name, own: self.learning.noise_of(name, jax.random.fold_in(own, block), BLOCK)
-        return {name: draw(name, own) for name, own in self.learning.own_keys(key).items()}
-
-    def _noise(self, noise: Noise) -> tuple[dict[str, PyTree[Array]], Noise]:
-        """The random numbers of this step, and of what comes after it."""
-        if not jax.tree.leaves(noise.rows):
-            return noise.rows, noise
-        now = jax.tree.map(lambda rows: rows[noise.slot], noise.rows)
-        is_over = noise.slot + 1 == BLOCK
-        block = noise.block + is_over.astype("uint32")
-        draw = lambda: self._drawn(jax.random.wrap_key_data(noise.key), block)
-        rows = jax.lax.cond(is_over, draw, lambda: noise.rows)
-        return now, Noise(rows, noise.key, block, jnp.where(is_over, 0, noise.slot + 1))
 
 
 def _with_readout(delayed: DelayedState, readout: Readout, optimizers: Any = None) -> DelayedState:

@@ -1,7 +1,5 @@
 """A network, its learners and an optimizer, taken one step further."""
 
-import dataclasses
-import math
 import zlib
 from collections.abc import Callable
 from typing import Any, cast
@@ -20,6 +18,7 @@ from recurra.linalg import Outer, average, dense, where, zeros_like
 from recurra.losses import SquaredError
 from recurra.network import Network, NetworkWeights, Readout
 from recurra.step.contracts import check_about, check_parts
+from recurra.step.counting import set_back
 from recurra.step.optimizers import Optimizer, checked_optimizer, descend_if, init_optimizer
 from recurra.step.readouts import RLS
 from recurra.step.types import GivenCredit, GivenError, LearningState, Observed, Outcome
@@ -62,6 +61,8 @@ class LearningStep(checks.Part):
                 f"Recursive least squares needs squared error, and the network's loss is {self.network.loss!r}: use "
                 "loss=recurra.SquaredError(), or leave `readout` out."
             )
+        if self.readout is not None:
+            self.readout.check(self.network)
         for name, learner in self.learners.items():
             _check_learner(name, learner)
             check_pairing(learner, self.network.cell)
@@ -176,7 +177,7 @@ class LearningStep(checks.Part):
         cell = descend_if(moves, self.optimizer, gradients[APPLIED], optimizers[0], weights.cell)
         out = self._follow(judged, seen, readout)
         weights = weights._replace(cell=cell[0], readout=out[0])
-        t_next, first = self._counted(t + 1, first)
+        t_next, first = set_back(self.learners, t + 1, first)
         after = LearningState(t_next, weights, (cell[1], out[1]), seen.after, learners, unlabelled, first)
         return after, Outcome(t, state.weights, seen.x, label, seen.output, loss, seen.after, gradients, emitted)
 
@@ -187,16 +188,6 @@ class LearningStep(checks.Part):
             return descend_if(judged, self.optimizer, self._mean(gradient, judged), kept, readout)
         u = self.over_streams(self.network.heard)(seen.after, seen.x)
         return self.readout.follow(judged, gradient.b, u, kept, readout)
-
-    def _counted(self, t: Array, first: Array | None) -> tuple[Array, Array | None]:
-        """The number of the next step, and of the latest reset. Learners need t only up to multiples of their periods.
-
-        So once it is large, t is set back by such a multiple, and a loop may last as long as it likes.
-        """
-        far = _set_back(self.learners)
-        is_far = t >= 2 * far
-        earlier = lambda number: jnp.where(is_far, number - far, number)
-        return earlier(t), None if first is None else jnp.maximum(earlier(first), -far)
 
     def _look(
         self, seen: Observed, target: Any, present: Array | None, first: Array | None
@@ -328,15 +319,6 @@ def _check_learner(name: Any, learner: Any) -> None:
         what = "`learner`" if name == APPLIED else f"The learner {name!r}"
         raise TypeError(f"{what} must be a learner such as recurra.RFLO(), and is {learner!r}.")
     check_about(learner)
-
-
-def _set_back(learners: dict[str, Learner]) -> int:
-    """A large number of steps that is a multiple of every period of the learners, and of the lengths of their rings."""
-    fields = (getattr(each, field.name) for each in learners.values() for field in dataclasses.fields(each))
-    counts = [field for field in fields if type(field) is int and field > 0]
-    both = math.lcm(*counts, *(count + 1 for count in counts))
-    limit = 2**29  # twice this fits into 32 bits
-    return limit // both * both if both <= limit else limit
 
 
 def _steps_since_label(state: LearningState, present: Array | None) -> Array | None:

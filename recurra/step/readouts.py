@@ -22,8 +22,8 @@ class RLS(checks.Part):
 
     λ is `forgetting`. P is kept as a square root S, P = S Sᵀ (Potter, 1963). So it stays positive, whatever is rounded
     and however long the run. With forgetting, P would grow without bound where an input stands still. So in every step
-    the coefficient that is least certain is brought back to P_ii ≤ 1/ridge, what it was at the start. Choose λ so that
-    1 / (1 - λ) is more than the number of coefficients: else P may still grow, up to λ to the minus that number.
+    the coefficient that is least certain is brought back to P_ii ≤ 1/ridge, what it was at the start. For that to be
+    enough, the memory 1 / (1 - λ) must be as long as there are coefficients.
     """
 
     forgetting: Number = eqx.field(default=1.0, converter=floating)
@@ -33,11 +33,19 @@ class RLS(checks.Part):
         checks.in_range(self, "forgetting", above=0.0, most=1.0)
         checks.in_range(self, "ridge", above=0.0)
 
+    def check(self, network: Network) -> None:
+        """Raise if the memory is too short for the readout of this network."""
+        kept, count = checks.number(self.forgetting), _coefficients(network)
+        if kept is not None and (1 - kept) * count > 1 + 1e-6:
+            raise ValueError(
+                f"`forgetting` of RLS is {kept:g}, a memory of {1 / (1 - kept):.3g} steps, and an output has {count} "
+                f"coefficients, which so few steps cannot tell: use at least {1 - 1 / count:.6g}, or fewer units."
+            )
+
     def init(self, network: Network) -> Float[Array, "u u"]:
         """S before the first step. The readout itself starts at zero."""
-        dtype, width = decomposable(network.cell.dtype), 1 + network.cell.shown_width
-        eye = jnp.eye(width + network.cell.n_in * network.skip, dtype=dtype)
-        return eye / jnp.sqrt(jnp.asarray(self.ridge, dtype))
+        dtype = decomposable(network.cell.dtype)
+        return jnp.eye(_coefficients(network), dtype=dtype) / jnp.sqrt(jnp.asarray(self.ridge, dtype))
 
     def follow(
         self,
@@ -88,6 +96,11 @@ class RLS(checks.Part):
         # 1 - √(most / s) of the direction f goes.
         c = jnp.where((s > most) & judged, (1 - jnp.sqrt(most / jnp.maximum(s, most))) / jnp.maximum(s, most), 0)
         return S - outer(c * matvec(S, f), f)
+
+
+def _coefficients(network: Network) -> int:
+    """How many numbers u has."""
+    return 1 + network.cell.shown_width + network.cell.n_in * network.skip
 
 
 def _output(readout: Readout, u: Float[Array, " u"]) -> Float[Array, " n_out"]:
