@@ -48,6 +48,7 @@ if TYPE_CHECKING:  # what tools and readers see; at run time each name is import
     from recurra.training.interrupts import Interrupted as Interrupted
     from recurra.training.result import Result as Result
     from recurra.training.result import standard_error as standard_error
+    from recurra.training.sweep import sweep as sweep
     from recurra.training.train import train as train
 
 from recurra.engine import one_kernel as _one_kernel
@@ -79,6 +80,7 @@ _HOMES = {
     "training.checkpoint": ("CheckpointError",),
     "training.interrupts": ("Interrupted",),
     "training.result": ("Result", "standard_error"),
+    "training.sweep": ("sweep",),
     "training.train": ("train",),
 }
 _MODULE_OF = {name: module for module, names in _HOMES.items() for name in names}

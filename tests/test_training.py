@@ -364,7 +364,7 @@ def test_what_does_not_fit_into_memory_is_refused_before_the_run(monkeypatch):
 
 
 def test_much_that_is_recorded_is_said(monkeypatch, capsys):
-    monkeypatch.setattr("recurra.training.train.MUCH", 1000)
+    monkeypatch.setattr("recurra.training.running.MUCH", 1000)
     train(steps=100, record={"loss": lambda o: o.loss}, progress=True)
     assert "what is recorded will take 1.6 kB of memory" in capsys.readouterr().err
 

@@ -12,6 +12,7 @@ import numpy as np
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray, PyTree
 
 from recurra.engine import late_labels
+from recurra.engine.compiling import traced
 from recurra.learners.base import Learner, Unfaced
 from recurra.network import Network, NetworkWeights
 from recurra.step import DelayedState, DelayedStep, LearningState, LearningStep, Optimizer, Outcome
@@ -214,15 +215,16 @@ def check_hashable(part: Any, name: str) -> None:
 
 def task_rows(task: Task, dtype: jnp.dtype) -> Rows:
     """The shapes of a block; what a task of one's own returns is checked."""
+    array = lambda leaf: jnp.asarray(leaf) if isinstance(leaf, np.ndarray) else leaf
+    return traced(_first_block, jax.tree.map(array, task.traced()), jax.random.key(0), dtype)[1]
 
-    def first_block(key: PRNGKeyArray) -> Rows:
-        state = task.init(key, dtype)
-        found = task.block(state, key, jnp.zeros((), "int32"), dtype)
-        if is_own(task):
-            _check_block(task, state, found, dtype)
-        return found[0]
 
-    return jax.eval_shape(first_block, jax.random.key(0))
+def _first_block(task: Task, key: PRNGKeyArray, dtype: jnp.dtype) -> Rows:
+    state = task.init(key, dtype)
+    found = task.block(state, key, jnp.zeros((), "int32"), dtype)
+    if is_own(task):
+        _check_block(task, state, found, dtype)
+    return found[0]
 
 
 def _check_block(task: Task, state: Any, found: Any, dtype: jnp.dtype) -> None:

@@ -1,7 +1,7 @@
 """Where and how the members of a run are computed: decided before the first step, from the bytes a member carries."""
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol, runtime_checkable
 
 import equinox as eqx
 import jax
@@ -36,26 +36,33 @@ class Plan:
     recorded: Any
 
 
-def plan(
-    experiment: Experiment,
-    key: PRNGKeyArray,
-    count: int,
-    platform: str,
-    chunk: int,
-    size: int | None = None,
-    strides: bool | None = None,
-) -> Plan:
-    """The plan for `count` members; `size` and `strides` are chosen where they are None."""
-    on_cores = platform == "cpu"
+@runtime_checkable
+class Wishes(Protocol):
+    """What an engine was told: see `recurra.ScanEngine`."""
+
+    @property
+    def chunk(self) -> int: ...
+    @property
+    def group(self) -> int | None: ...
+    @property
+    def strides(self) -> bool | None: ...
+    @property
+    def alike(self) -> bool: ...
+
+
+def plan(experiment: Experiment, key: PRNGKeyArray, count: int, platform: str, wishes: Wishes) -> Plan:
+    """The plan for `count` members; what the wishes leave open is chosen."""
+    on_cores, size, strides = platform == "cpu", wishes.group, wishes.strides
     program, (carry, kept) = traced(_one_step, experiment, key)
     carried = bytes_of(carry)
     # With streams, products with vectors become products of matrices, which are faster as calls of a library.
     products_in_loop = on_cores and experiment.step.streams == 1 and multiplies_small(program)
     if size is None:
-        size = group_size(experiment, program, carried, count) if on_cores else count
+        choose = fixed_size if wishes.alike else group_size
+        size = choose(experiment, program, carried, count) if on_cores else count
     recorded = bytes_of(kept) * size * -(-count // size)
     stride = stride_of(experiment) if (not on_cores if strides is None else strides) else 1
-    capacity = min(chunk, most_steps(recorded, stride))
+    capacity = min(wishes.chunk, most_steps(recorded, stride))
     recorded_shapes = jax.tree.map(lambda leaf: jax.ShapeDtypeStruct(leaf.shape[1:], leaf.dtype), kept.records)
     stride = stride if capacity >= stride else 1
     return Plan(size, capacity, stride, products_in_loop, carried, recorded_shapes)
@@ -94,6 +101,14 @@ def group_size(experiment: Experiment, program: Jaxpr, carried: int, count: int)
     return -(-share // -(-share // most)) if is_vmapped(experiment, program, carried, count, share) else 1
 
 
+def fixed_size(experiment: Experiment, program: Jaxpr, carried: int, _: int) -> int:
+    """The size of a group that does not depend on how many members there are, nor on the cores."""
+    preferred = tuning.VMAP.get(experiment.step.learners[APPLIED].about.id)
+    most = tuning.VMAPPED_BYTES if preferred is None else tuning.VMAPPED_MOST_BYTES
+    is_slower = preferred and _is_fast_alone(experiment, program)
+    return 1 if preferred is False or is_slower or carried > most else tuning.FIXED_MEMBERS
+
+
 def is_vmapped(experiment: Experiment, program: Jaxpr, carried: int, count: int, share: int) -> bool:
     """Whether the members of a core are vmapped. It depends on the learner that trains: see `tuning.VMAP`."""
     preferred = tuning.VMAP.get(experiment.step.learners[APPLIED].about.id)
@@ -102,5 +117,9 @@ def is_vmapped(experiment: Experiment, program: Jaxpr, carried: int, count: int,
     busy = -(-count // share)  # cores that have a group
     if not preferred or carried > tuning.VMAPPED_MOST_BYTES or busy < tuning.BUSY_CORES * cores():
         return False
-    # Small products are compiled into the loop of a single member. It is then as fast as a vmapped one.
-    return not (experiment.step.streams == 1 and multiplies_small(program))
+    return not _is_fast_alone(experiment, program)
+
+
+def _is_fast_alone(experiment: Experiment, program: Jaxpr) -> bool:
+    """Small products are compiled into the loop of a single member. It is then as fast as a vmapped one."""
+    return experiment.step.streams == 1 and multiplies_small(program)

@@ -69,6 +69,8 @@ class Run(Protocol):
 
     #: the steps that every member has taken
     done: int
+    #: what it is computed on, in words
+    device: str
     #: the shapes of what one step of one member records
     recorded: PyTree[jax.ShapeDtypeStruct]
 

@@ -28,9 +28,10 @@ from recurra.engine.fold import Running, advance
 from recurra.engine.hardware import bytes_of, check_fits, cores
 from recurra.engine.one_kernel import warn_if_late
 from recurra.engine.plan import choose_device, plan
+from recurra.engine.programs import programs
 from recurra.engine.protocol import Ends, Members, Piece
 from recurra.engine.settings import taken_along
-from recurra.engine.specialise import specialised
+from recurra.engine.specialise import numbers_for, specialised
 from recurra.network import NetworkWeights
 from recurra.step import LearningState
 
@@ -47,17 +48,20 @@ class ScanEngine:
     loops of known length, which are faster on an accelerator. Where these two are None the engine chooses.
 
     On cores, where a sum is vectorised depends on how many members are vmapped together, and so do the last bits of a
-    member. With `group=1` they depend neither on the other members nor on the number of cores. Small networks then take
-    up to 2.2 times as long.
+    member. With `alike` the size of groups depends on the program alone, and groups are filled up with copies. The bits
+    of a member then depend neither on the other members nor on the number of cores. It costs time where there are
+    fewer members than a group has.
     """
 
     specialise: bool = True
     chunk: int = tuning.CHUNK
     group: int | None = None
     strides: bool | None = None
+    alike: bool = False
 
     def __post_init__(self) -> None:
         checks.flag(self, "specialise")
+        checks.flag(self, "alike")
         checks.whole(self, "chunk")
         object.__setattr__(self, "chunk", int(self.chunk))  # also where it is NumPy's
         if self.group is not None:
@@ -77,18 +81,20 @@ class ScanRun:
     def __init__(self, engine: ScanEngine, experiment: Experiment, members: Members):
         self.done, self._count = 0, len(members.keys)
         self._settings = taken_along()
+        if engine.alike and members.numbers is None:  # a program knows which of its arguments differ by member
+            members = members._replace(numbers=programs([experiment])[0].numbers_of(np.zeros(self._count, int)))
         experiment, first = experiment.traced, members.keys[0]
         self._device = choose_device(experiment, first, self._count)
         platform = self._device.platform
+        self.device = "cores" if platform == "cpu" else self._device.device_kind
         if platform == "cpu":
             warn_if_late()
         with self._there():
             if engine.specialise and not isinstance(members.start, LearningState):
                 experiment = specialised(experiment, platform)
+                members = members._replace(numbers=numbers_for(experiment, members.numbers))
             self._experiment = jax.tree.map(lambda leaf: jnp.asarray(leaf) if eqx.is_array(leaf) else leaf, experiment)
-            self._plan = plan(
-                self._experiment, first, self._count, platform, engine.chunk, engine.group, engine.strides
-            )
+            self._plan = plan(self._experiment, first, self._count, platform, engine)
             self.recorded, self._size = self._plan.recorded, self._plan.size
             # Two states of every member, since the next is made from the present one.
             what, advice = f"The states of {self._count:,} members", "take fewer seeds or a smaller network"

@@ -1,6 +1,8 @@
 """Faster forms of learners, with the same gradients, for the cells and platforms where they are faster."""
 
 import equinox as eqx
+import jax
+from jaxtyping import PyTree
 
 from recurra.cells.base import Cell
 from recurra.cells.unitwise import UnitwiseCell
@@ -20,9 +22,22 @@ PLAIN = [
 def specialised(experiment: Experiment, platform: str) -> Experiment:
     """The experiment with the fastest form of every learner on this platform."""
     step = experiment.step
-    learners = {name: fastest(learner, step.network.cell, platform) for name, learner in step.learners.items()}
-    is_dict = lambda node: isinstance(node, dict)
-    return eqx.tree_at(lambda each: each.step.learners, experiment, learners, is_leaf=is_dict)
+    forms = {name: fastest(learner, step.network.cell, platform) for name, learner in step.learners.items()}
+    return _with_learners(experiment, forms)
+
+
+def numbers_for(special: Experiment, numbers: PyTree) -> PyTree:
+    """The numbers of members, laid out for the experiment in its fastest form. Such forms have no numbers."""
+    if numbers is None:
+        return None
+    own, forms = numbers.step.learners, special.step.learners
+    none = lambda form: jax.tree.map(lambda _: None, form)
+    fitting = {name: own[name] if type(own[name]) is type(form) else none(form) for name, form in forms.items()}
+    return _with_learners(numbers, fitting)
+
+
+def _with_learners(experiment: Experiment, learners: dict[str, Learner]) -> Experiment:
+    return eqx.tree_at(lambda each: each.step.learners, experiment, learners, is_leaf=lambda node: type(node) is dict)
 
 
 def fastest(learner: Learner, cell: Cell, platform: str) -> Learner:

@@ -27,6 +27,8 @@ STRIDE_BYTES = 64 * 2**20
 #: Members of a core are vmapped if it has at least so many, and each carries at most so many bytes from step to step.
 #: Core: others are faster one by one, in the core's nearest cache.
 VMAPPED_MEMBERS, VMAPPED_BYTES = 6, 22 * 2**10
+#: The members of a group whose size must not depend on how many there are.
+FIXED_MEMBERS = 8
 #: Learners of `VMAP` are faster vmapped until each member carries more than this.
 VMAPPED_MOST_BYTES = 64 * 2**10
 #: Whether members are faster vmapped than one by one, by the learner's name. For learners not named here the bytes that

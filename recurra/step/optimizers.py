@@ -72,6 +72,35 @@ class Adam(Described):
         return _clipped(self.clip, optax.adam(self.rate, self.b1, self.b2, self.eps))  # pyright: ignore[reportArgumentType]
 
 
+class Injected(Described):
+    """An optimizer made by `optax.inject_hyperparams`, with numbers of its own in the place of those it was made with.
+
+    Its numbers are part of its state, and so are no part of a compiled program.
+    """
+
+    rule: optax.GradientTransformation
+    numbers: dict[str, Number]
+
+    @staticmethod
+    def names_of(rule: optax.GradientTransformation) -> list[str]:
+        """The numbers that an optimizer was made to show; none if it was not made by `optax.inject_hyperparams`.
+
+        A number that follows a schedule is not among them.
+        """
+        state = jax.eval_shape(rule.init, {})
+        scheduled = getattr(state, "hyperparams_states", {})
+        return sorted(name for name in getattr(state, "hyperparams", {}) if name not in scheduled)
+
+    def built(self) -> optax.GradientTransformation:
+        def init(params: PyTree) -> Any:
+            state: Any = self.rule.init(params)
+            like = state.hyperparams
+            own = {name: jnp.asarray(value, like[name].dtype) for name, value in self.numbers.items()}
+            return state._replace(hyperparams={**like, **own})
+
+        return optax.GradientTransformation(init, self.rule.update)
+
+
 def _check_clip(optimizer: SGD | Adam) -> None:
     if optimizer.clip is not None:
         checks.in_range(optimizer, "clip", above=0.0)

@@ -7,6 +7,8 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    import xarray
+
     from recurra.training.result import Result
 
 #: the signals that ask a run to stop; Windows has no SIGHUP
@@ -14,11 +16,15 @@ ASKING = tuple(getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP")
 
 
 class Interrupted(KeyboardInterrupt):
-    """A run was asked to stop, and did so between two steps. `result` is what there is, `signal` what asked for it."""
+    """A run was asked to stop, and did so between two steps. `result` is what there is, `signal` what asked for it.
 
-    def __init__(self, message: str, result: "Result", number: int):
+    After `sweep` the result is a data set.
+    """
+
+    def __init__(self, message: str, result: "Result | xarray.Dataset", number: int):
         super().__init__(message)
-        self.result, self.signal = result, number
+        self.result: Any = result
+        self.signal = number
 
     def __reduce__(self) -> tuple[Any, ...]:
         return type(self), (*self.args, self.result, self.signal)  # so that it comes back whole from another process

@@ -17,21 +17,21 @@ Report = Callable[[int], None]
 
 
 @contextmanager
-def progress(label: str, steps: int, show: bool | Report) -> Iterator[Report]:
+def progress(label: str, steps: int, show: bool | Report, unit: str = "steps") -> Iterator[Report]:
     """Reports go to standard error, or to `show`: a bar on a terminal if rich is there, else a line now and then."""
     if callable(show):
         yield show
     elif not show:
         yield lambda done: None
     elif console.isatty() and find_spec("rich"):
-        with _bar(label, steps) as report:
+        with _bar(label, steps, unit) as report:
             yield report
     else:
-        yield _log_lines(label, steps)
+        yield _log_lines(label, steps, unit)
 
 
 @contextmanager
-def _bar(label: str, steps: int) -> Iterator[Report]:
+def _bar(label: str, steps: int, unit: str) -> Iterator[Report]:
     from rich.console import Console
     from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
 
@@ -48,7 +48,7 @@ def _bar(label: str, steps: int) -> Iterator[Report]:
 
         def report(done: int) -> None:
             rate = pace(done)
-            bar.update(task, completed=done, rate=f"{rate:,.0f} steps/s" if rate else "")
+            bar.update(task, completed=done, rate=f"{rate:,.0f} {unit}/s" if rate else "")
 
         yield report
 
@@ -66,7 +66,7 @@ class _Pace:
         return (done - before) / max(now - started, 1e-9)
 
 
-def _log_lines(label: str, steps: int) -> Report:
+def _log_lines(label: str, steps: int, unit: str) -> Report:
     last, pace = time.perf_counter(), _Pace()
 
     def report(done: int) -> None:
@@ -77,6 +77,6 @@ def _log_lines(label: str, steps: int) -> Report:
         last = now
         left = int((steps - done) / rate)
         clock = f"{left // 3600}:{left // 60 % 60:02d}:{left % 60:02d}"
-        say(f"{label}: {done:,} of {steps:,} steps, {rate:,.0f} steps/s, {clock} left")
+        say(f"{label}: {done:,} of {steps:,} {unit}, {rate:,.0f} {unit}/s, {clock} left")
 
     return report

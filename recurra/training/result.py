@@ -1,5 +1,6 @@
 """What a training run leaves behind."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -73,14 +74,9 @@ class Result:
             raise ValueError(f"`last` is the part of the run to average over, in (0, 1], and is {last}.")
         if not len(self.step):
             return np.full(len(self.seeds), np.nan)
-        length = np.diff(self.step, prepend=0)
-        inside = self.step > self.steps * (1 - last)
-        loss = self.loss[:, inside]
-        weight = np.broadcast_to(length[inside], loss.shape) if self.labelled is None else self.labelled[:, inside]
-        total = weight.sum(axis=1)
-        # A window without a label has no loss.
-        mean = np.where(total > 0, np.where(weight > 0, weight * loss, 0).sum(axis=1) / np.maximum(total, 1), np.nan)
-        return np.where([seed in self.diverged for seed in self.seeds], np.nan, mean)
+        length = np.broadcast_to(np.diff(self.step, prepend=0), self.loss.shape)
+        weight = length if self.labelled is None else self.labelled
+        return mean_at_end(self.step, self.loss, weight, [seed in self.diverged for seed in self.seeds], last)
 
     @property
     def states(self) -> LearningState | None:
@@ -155,6 +151,21 @@ class Result:
             data["evaluated_loss"].attrs["long_name"] = "held-out loss"
             data["best_step"].attrs["long_name"] = "step with the lowest held-out loss; -1 for none"
         return data
+
+
+def mean_at_end(
+    step: np.ndarray, loss: np.ndarray, labelled: np.ndarray, diverged: Sequence[bool], last: float = 0.1
+) -> np.ndarray:
+    """Each row's mean loss over labelled steps of all windows that end in the last part of the steps, a tenth.
+
+    Windows end after the steps `step`, and have so many labelled ones each. Rows that diverged have nan.
+    """
+    inside = step > step[-1] * (1 - last)
+    loss, weight = loss[:, inside], labelled[:, inside]
+    total = weight.sum(axis=1)
+    # A window without a label has no loss.
+    mean = np.where(total > 0, np.where(weight > 0, weight * loss, 0).sum(axis=1) / np.maximum(total, 1), np.nan)
+    return np.where(diverged, np.nan, mean)
 
 
 def standard_error(values: np.ndarray) -> float:

@@ -1,16 +1,13 @@
 """Train one learner over many seeds at once."""
 
-import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 from jaxtyping import PRNGKeyArray
 
 from recurra import checks
 from recurra.engine.experiment import Experiment, Start
-from recurra.engine.hardware import bytes_of, check_fits, in_words
-from recurra.engine.protocol import Engine, Members, Piece, Run
+from recurra.engine.protocol import Engine, Members
 from recurra.engine.scan import ScanEngine
 from recurra.learners.base import Learner
 from recurra.network import Network
@@ -19,18 +16,17 @@ from recurra.tasks.base import Task
 from recurra.training import arguments
 from recurra.training.checkpoint import EVERY, Checkpoint
 from recurra.training.console import say
-from recurra.training.evaluating import Evaluations, Plan, Together
-from recurra.training.gather import Gathering, LossWindows, Records
-from recurra.training.handover import MOST_BYTES, Handover
+from recurra.training.evaluating import Plan
 from recurra.training.identity import identity_of
 from recurra.training.interrupts import Interrupted, asked_to_stop
 from recurra.training.progress import progress as show_progress
 from recurra.training.recording import RecordFunction, StepRecorder
 from recurra.training.result import Result
+from recurra.training.running import Job, run
 from recurra.training.starting import starting_from
 
-#: bytes of records, and numbers of seeds, that are worth a remark
-MUCH, MANY = 500e6, 20_000
+#: a number of seeds that is worth a remark
+MANY = 20_000
 #: the paper's learning rate, the fastest at which all of its algorithms settle
 LEARNING_RATE = 1e-4
 
@@ -116,76 +112,14 @@ def train(
         raise TypeError(f"`engine` must be an engine such as recurra.ScanEngine(), and is {engine!r}.")
     label = f"{learner.name}, {len(which)} seed{'s' * (len(which) > 1)}"
     with kept.held(), asked_to_stop() as asked, show_progress(label, steps, progress) as report:
-        began, members = time.perf_counter(), Members.of_seeds(root, which)._replace(start=start)
+        members = Members.of_seeds(root, which)._replace(start=start)
         if len(which) >= MANY and progress is True:
             say(f"{label}: the weights of all of them are drawn before the first step, which takes a while.")
-        engine = engine or ScanEngine()
-        with engine.prepare(experiment, members) as run:
-            found = None if held_out is None else Evaluations.of(held_out, engine, members, run.weights())
-            compiled = time.perf_counter()
-            _check_memory(run.recorded, len(which), steps, window, record_every, label if progress is True else None)
-            losses = LossWindows(which, window)
-            delay = task.horizon + (recorder.delay if recorder else 0)
-            records = Records(run.recorded, len(which), steps, record_every, delay)
-            gathered = Gathering(losses, records)
-            everything = gathered if found is None else Together(gathered, found)
-            kept.load(run, everything)
-            report(first := run.done)
-            try:
-                if found is not None and not asked.signal:  # a run may have been killed before it was evaluated
-                    found.look(run.done, run.weights)
-                for piece in () if asked.signal else _pieces(run, steps, found):
-                    gathered.append(piece)
-                    if found is not None:
-                        found.look(run.done, run.weights)
-                    kept.keep(run, everything)
-                    report(run.done)
-                    if asked.signal:
-                        break
-            finally:  # `progress` may end the run by raising, and nothing that was computed is lost
-                if run.done > first and gathered.seen == run.done:
-                    kept.keep(run, everything, now=True)
-            result = Result(
-                seeds=tuple(which),
-                steps=run.done,
-                step=losses.ends(),
-                loss=losses.means(),
-                weights=run.weights(),
-                records=records.joined(),
-                record_every=record_every,
-                diverged=losses.diverged,
-                labelled=losses.labelled(),
-                interrupted=bool(asked.signal),
-                seconds=time.perf_counter() - compiled,
-                compile_seconds=compiled - began,
-                handover=_handover(experiment, run),
-                **({} if found is None else found.all(run, not asked.signal)),
-            )
+        job = Job(experiment, members, which, steps, window, record_every, held_out)
+        result = run(job, engine or ScanEngine(), kept, asked, report, label if progress is True else None)
     if asked.signal:
-        is_kept = kept.kept_at == run.done and run.done > 0
+        is_kept = kept.kept_at == result.steps > 0
         kept_where = f", and in {checkpoint}, from which the same call goes on" if is_kept else ""
-        message = f"Stopped after {run.done:,} of {steps:,} steps: what there is is in the exception's `result`"
+        message = f"Stopped after {result.steps:,} of {steps:,} steps: what there is is in the exception's `result`"
         raise Interrupted(f"{message}{kept_where}.", result, asked.signal)
     return result
-
-
-def _pieces(run: Run, steps: int, found: Evaluations | None) -> Iterator[Piece]:
-    """All pieces of a run, which stops wherever it is evaluated."""
-    while run.done < steps:
-        yield from run.advance(steps if found is None else found.next_stop(run.done, steps))
-
-
-def _handover(experiment: Experiment, run: Run) -> Handover:
-    began = 0 if experiment.began is None else int(experiment.began)
-    return Handover(experiment.step, experiment.horizon, run.done, began, run.ends(MOST_BYTES))
-
-
-def _check_memory(recorded: Any, seeds: int, steps: int, window: int, every: int, label: str | None) -> None:
-    """Raise if what will be kept on the host does not fit; say, under `label`, how much it is if it is much."""
-    needed = LossWindows.bytes_of(seeds, steps, window)
-    check_fits(needed, f"The losses of {-(-steps // window):,} windows and {seeds:,} seeds", "take a longer `window`")
-    needed = Records.bytes_of(recorded, seeds, steps, every)
-    each = f"{in_words(bytes_of(recorded))} a step and seed"
-    check_fits(needed, f"What is recorded, {each},", "record every k-th step with `record_every`, or record less of it")
-    if label and needed >= MUCH:
-        say(f"{label}: what is recorded will take {in_words(needed)} of memory.")

@@ -1,0 +1,111 @@
+"""Members on their way: what `train` and `sweep` have in common."""
+
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from recurra.engine.experiment import Experiment
+from recurra.engine.hardware import bytes_of, check_fits, in_words
+from recurra.engine.protocol import Engine, Members, Piece, Run
+from recurra.training.checkpoint import Checkpoint
+from recurra.training.console import say
+from recurra.training.evaluating import Evaluations, Plan, Together
+from recurra.training.gather import Gathering, LossWindows, Records
+from recurra.training.handover import MOST_BYTES, Handover
+from recurra.training.interrupts import Asked
+from recurra.training.progress import Report
+from recurra.training.result import Result
+
+#: bytes of records that are worth a remark
+MUCH = 500e6
+
+
+@dataclass(frozen=True)
+class Job:
+    """Members to train, and what is kept of them. Each has a label, which in `train` is its seed."""
+
+    experiment: Experiment
+    members: Members
+    labels: Sequence[int]
+    steps: int
+    window: int
+    record_every: int = 1
+    #: how they are evaluated, and with which numbers
+    held_out: Plan | None = None
+    held_out_numbers: Any = None
+
+
+def run(job: Job, engine: Engine, kept: Checkpoint, asked: Asked, report: Report, title: str | None = None) -> Result:
+    """Take all members to the last step, or until it is asked to stop; remarks go under the `title`, if there is one.
+
+    A seed in the result is a member's label.
+    """
+    began, labels, steps, held_out = time.perf_counter(), job.labels, job.steps, job.held_out
+    with engine.prepare(job.experiment, job.members) as going:
+        found = None
+        if held_out is not None:
+            members = job.members._replace(numbers=job.held_out_numbers)
+            found = Evaluations.of(held_out, engine, members, going.weights())
+        compiled = time.perf_counter()
+        _check_memory(going.recorded, len(labels), steps, job.window, job.record_every, title)
+        losses = LossWindows(labels, job.window)
+        recorder = job.experiment.recorder
+        delay = job.experiment.horizon + (recorder.delay if recorder else 0)
+        records = Records(going.recorded, len(labels), steps, job.record_every, delay)
+        gathered = Gathering(losses, records)
+        everything = gathered if found is None else Together(gathered, found)
+        kept.load(going, everything)
+        report(first := going.done)
+        try:
+            if found is not None and not asked.signal:  # a run may have been killed before it was evaluated
+                found.look(going.done, going.weights)
+            for piece in () if asked.signal else _pieces(going, steps, found):
+                gathered.append(piece)
+                if found is not None:
+                    found.look(going.done, going.weights)
+                kept.keep(going, everything)
+                report(going.done)
+                if asked.signal:
+                    break
+        finally:  # `report` may end the run by raising, and nothing that was computed is lost
+            if going.done > first and gathered.seen == going.done:
+                kept.keep(going, everything, now=True)
+        return Result(
+            seeds=tuple(labels),
+            steps=going.done,
+            step=losses.ends(),
+            loss=losses.means(),
+            weights=going.weights(),
+            records=records.joined(),
+            record_every=job.record_every,
+            diverged=losses.diverged,
+            labelled=losses.labelled(),
+            interrupted=bool(asked.signal),
+            seconds=time.perf_counter() - compiled,
+            compile_seconds=compiled - began,
+            handover=_handover(job.experiment, going),
+            **({} if found is None else found.all(going, not asked.signal)),
+        )
+
+
+def _pieces(run: Run, steps: int, found: Evaluations | None) -> Iterator[Piece]:
+    """All pieces of a run, which stops wherever it is evaluated."""
+    while run.done < steps:
+        yield from run.advance(steps if found is None else found.next_stop(run.done, steps))
+
+
+def _handover(experiment: Experiment, run: Run) -> Handover:
+    began = 0 if experiment.began is None else int(experiment.began)
+    return Handover(experiment.step, experiment.horizon, run.done, began, run.ends(MOST_BYTES))
+
+
+def _check_memory(recorded: Any, seeds: int, steps: int, window: int, every: int, title: str | None) -> None:
+    """Raise if what will be kept on the host does not fit; say, under the title, how much it is if it is much."""
+    needed = LossWindows.bytes_of(seeds, steps, window)
+    check_fits(needed, f"The losses of {-(-steps // window):,} windows and {seeds:,} seeds", "take a longer `window`")
+    needed = Records.bytes_of(recorded, seeds, steps, every)
+    each = f"{in_words(bytes_of(recorded))} a step and seed"
+    check_fits(needed, f"What is recorded, {each},", "record every k-th step with `record_every`, or record less of it")
+    if title and needed >= MUCH:
+        say(f"{title}: what is recorded will take {in_words(needed)} of memory.")

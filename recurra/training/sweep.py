@@ -1,0 +1,166 @@
+"""Train many networks that differ in their settings: `train`, over points as well as over seeds."""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+from jaxtyping import PRNGKeyArray
+
+from recurra import checks
+from recurra.engine.experiment import Experiment
+from recurra.engine.programs import Program, programs
+from recurra.engine.protocol import Engine, Members
+from recurra.engine.scan import ScanEngine
+from recurra.learners.base import Learner
+from recurra.network import Network
+from recurra.step import APPLIED, Optimizer
+from recurra.tasks.base import Task
+from recurra.training import arguments
+from recurra.training.checkpoint import Checkpoint
+from recurra.training.evaluating import Plan
+from recurra.training.interrupts import Interrupted, asked_to_stop
+from recurra.training.progress import progress as show_progress
+from recurra.training.recording import RecordFunction, StepRecorder
+from recurra.training.running import Job, run
+from recurra.training.swept import Swept
+from recurra.training.train import LEARNING_RATE
+from recurra.training.varying import Points, with_settings
+
+if TYPE_CHECKING:
+    import xarray
+
+#: the most networks that are computed at once: their states are in memory together
+MOST_AT_ONCE = 4096
+
+
+def sweep(
+    network: Network,
+    learner: Learner,
+    task: Task,
+    *,
+    vary: Mapping[str, Any] | Sequence[Mapping[str, Any]],
+    steps: int,
+    seeds: int | Sequence[int] = 1,
+    streams: int = 1,
+    key: int | PRNGKeyArray = 0,
+    optimizer: Optimizer = LEARNING_RATE,
+    window: int | None = None,
+    probes: Mapping[str, Learner] | None = None,
+    record: Mapping[str, RecordFunction] | None = None,
+    record_every: int = 1,
+    evaluate: Task | None = None,
+    every: int | None = None,
+    evaluate_steps: int | None = None,
+    engine: Engine | None = None,
+    progress: bool | Callable[[int], None] = True,
+) -> "xarray.Dataset":
+    """Train a network at every point of a grid, or at a list of points, each over all seeds, on all cores or the GPU.
+
+    `vary` maps settings to their values. A setting is an argument, or a field of one, by its path: "optimizer",
+    "learner", "learner.perturbation", "network.cell.alpha", "task.t1", "streams". Values are a list, or map names to
+    things that are no numbers, such as {"add": recurra.Add(), "mimic": ...}. All combinations are taken. For points
+    that make no grid, such as draws at random, `vary` is a list of dictionaries. The numbers of an Optax optimizer vary
+    if `optax.inject_hyperparams` made it, as "optimizer.learning_rate". All other arguments are those of
+    `recurra.train`.
+
+    Networks that differ in numbers alone share one compiled program. A network has the bits that it would have alone,
+    in any other sweep, or on a machine with more cores of the same kind: see `alike` of `recurra.ScanEngine`.
+
+    The data set has a dimension for each setting that varies, or one called "point"; then "seed", and "step" for the
+    ends of loss windows. `loss` is the mean over a window, `final_loss` over the last tenth of the steps; it is nan
+    where a network diverged, and `diverged_at` is the step at which it did, -1 for none. What is recorded is under
+    `record.NAME`. With `evaluate` there are `evaluated_loss` and `best_step`.
+
+    Ctrl-C, SIGTERM and SIGHUP end the sweep and raise `recurra.Interrupted` with the data set so far, in which networks
+    that were not trained to the end have `steps_done` below `steps`.
+    """
+    arguments.check_outside(network, learner, task, optimizer, key, probes, evaluate)
+    points, which, root = Points.of(vary), arguments.which(seeds), arguments.key_of(key)
+    steps = checks.whole_number("`steps`", steps)
+    window = checks.whole_number("`window`", max(steps // 100, 1) if window is None else window)
+    record_every = checks.whole_number("`record_every`", record_every)
+    given = {
+        "network": network,
+        "learner": learner,
+        "task": task,
+        "optimizer": optimizer,
+        "streams": streams,
+        "probes": arguments.named("probes", probes),
+        "record": arguments.named("record", record),
+        "evaluate": evaluate,
+    }
+    looks = every, evaluate_steps
+    found = Swept(points, which, steps, window, record_every)
+    cases = [_case(with_settings(given, settings), settings, steps, looks) for settings in points.settings]
+    total = len(cases) * len(which) * steps
+    label = f"{len(cases):,} point{'s' * (len(cases) > 1)}, {len(which)} seed{'s' * (len(which) > 1)}"
+    before = 0
+    with asked_to_stop() as asked, show_progress(label, total, progress, "network-steps") as report:
+        for program in programs([case.trees for case in cases]):
+            plan = cases[program.rows[0]].held_out
+            for rows, job in _jobs(program, plan, which, root, steps, window, record_every):
+                count = len(rows)
+                result = run(
+                    job,
+                    engine or ScanEngine(alike=True),
+                    Checkpoint(None, 0, steps, str),
+                    asked,
+                    lambda done, before=before, count=count: report(before + done * count),
+                )
+                found.add(rows, result)
+                before += count * result.steps
+                if asked.signal:
+                    message = f"Stopped after {before:,} of {total:,} network-steps: what there is is in `result`."
+                    raise Interrupted(message, found.dataset(), asked.signal)
+    return found.dataset()
+
+
+class _Case(NamedTuple):
+    """What one point trains, and how it is evaluated."""
+
+    experiment: Experiment
+    held_out: Plan | None
+
+    @property
+    def trees(self) -> tuple[Experiment, ...]:
+        """All that a program is made of."""
+        return (self.experiment,) if self.held_out is None else (self.experiment, self.held_out.experiment)
+
+
+def _case(
+    given: dict[str, Any], settings: Mapping[str, Any], steps: int, looks: tuple[int | None, int | None]
+) -> _Case:
+    network, learner, task, streams = (given[name] for name in ("network", "learner", "task", "streams"))
+    probes, record = given["probes"], given["record"]
+    try:
+        arguments.check(network, learner, task, steps, streams, probes, record)
+        learners = {APPLIED: learner, **probes}
+        recorder = StepRecorder.of(record, learners)
+        experiment = Experiment.of(network, learners, given["optimizer"], task, int(streams), recorder)
+        return _Case(experiment, Plan.of(network, given["evaluate"], *looks, steps, int(streams)))
+    except (ValueError, TypeError) as error:
+        if not settings:
+            raise
+        told = ", ".join(f"{path} = {value!r:.60}" for path, value in settings.items())
+        raise type(error)(f"{error} This is at the point {told}.") from error
+
+
+def _jobs(
+    program: Program,
+    plan: Plan | None,
+    seeds: Sequence[int],
+    key: PRNGKeyArray,
+    steps: int,
+    window: int,
+    record_every: int,
+) -> Iterator[tuple[list[tuple[int, int]], Job]]:
+    """The networks of a program, at most so many at once: which they are, as (point, row of the seed), and a job."""
+    all_keys = Members.of_seeds(key, seeds).keys
+    pairs = [(row, column) for row in range(len(program.rows)) for column in range(len(seeds))]
+    for first in range(0, len(pairs), MOST_AT_ONCE):
+        some = pairs[first : first + MOST_AT_ONCE]
+        numbers = program.numbers_of([row for row, _ in some])
+        members = Members(all_keys[np.array([column for _, column in some])], numbers[0])
+        held_out = {} if plan is None else {"held_out": plan, "held_out_numbers": numbers[1]}
+        job = Job(program.experiment[0], members, range(len(some)), steps, window, record_every, **held_out)
+        yield [(program.rows[row], column) for row, column in some], job

@@ -1,0 +1,154 @@
+"""What varies in a sweep: settings by their paths, and the points that their values make.
+
+A path leads from an argument of `train` to a field of it: "optimizer", "learner.perturbation", "network.cell.alpha".
+"""
+
+import dataclasses
+import itertools
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import numpy as np
+import optax
+
+from recurra.learners.base import Learner
+from recurra.step.optimizers import Injected, floating
+
+#: the most points that a sweep may have
+MOST = 10**7
+#: the dimension of points that make no grid
+POINT = "point"
+#: what the other dimensions are called
+TAKEN = ("seed", "step", "evaluated_step", "recorded_step", POINT)
+
+
+@dataclass(frozen=True)
+class Values:
+    """The values of a setting, and what each is called in tables: a number by itself, another thing by a name."""
+
+    labels: tuple[Any, ...]
+    values: tuple[Any, ...]
+
+    @staticmethod
+    def of(path: str, given: Any) -> "Values":
+        """From a list of values, or from a mapping of names to values."""
+        if isinstance(given, Mapping):
+            labels, values = tuple(given), tuple(given.values())
+            if not all(isinstance(label, str) for label in labels):
+                raise TypeError(f"The names of `vary[{path!r}]` must be text, and are {labels!r}.")
+        elif isinstance(given, str) or not hasattr(given, "__iter__"):
+            raise TypeError(f"`vary[{path!r}]` must be a list of values, or map names to values, and is {given!r}.")
+        else:
+            values = tuple(np.asarray(given).tolist() if isinstance(given, np.ndarray | jax.Array) else given)
+            labels = tuple(label(path, value) for value in values)
+        if not values:
+            raise ValueError(f"`vary[{path!r}]` is empty: give at least one value.")
+        if len(set(labels)) < len(labels):
+            told = ", ".join(map(str, labels))
+            raise ValueError(f"The values of `vary[{path!r}]` must be different, and are {told}.")
+        return Values(labels, values)
+
+
+def label(path: str, value: Any) -> Any:
+    """What a value is called."""
+    if isinstance(value, np.generic):
+        return value.item()
+    if isinstance(value, bool | int | float | str):
+        return value
+    if isinstance(value, Learner):
+        return value.about.id
+    raise TypeError(
+        f"`vary[{path!r}]` holds {value!r:.100}, which is no number: give it a name, as {{'name': value}} does."
+    )
+
+
+@dataclass(frozen=True)
+class Points:
+    """All points of a sweep. `settings[p]` maps paths to values, and `labels[p]` to what they are called.
+
+    `dimensions` are those of the grid with their labels, in order. If points make no grid it is None.
+    """
+
+    settings: list[dict[str, Any]]
+    labels: list[dict[str, Any]]
+    dimensions: dict[str, tuple[Any, ...]] | None
+
+    @staticmethod
+    def of(vary: Any) -> "Points":
+        """From the values of each setting, of which all combinations are taken, or from a list of points."""
+        if isinstance(vary, Mapping):
+            return _grid({_path(path): Values.of(path, given) for path, given in vary.items()})
+        if isinstance(vary, Sequence) and vary and all(isinstance(each, Mapping) for each in vary):
+            settings = [{_path(path): value for path, value in each.items()} for each in vary]
+            named = lambda each: {path: label(path, value) for path, value in each.items()}
+            return Points(settings, [named(each) for each in settings], None)
+        raise TypeError(
+            "`vary` must map settings to lists of values, as {'optimizer': [1e-3, 1e-2]} does, or be a list of points, "
+            f"as [{{'optimizer': 1e-3}}] is, and is {vary!r:.200}."
+        )
+
+
+def _path(path: Any) -> str:
+    if not isinstance(path, str) or not all(part.isidentifier() for part in path.split(".")):
+        raise TypeError(f"A setting in `vary` is named by its path, such as 'network.cell.alpha', and is {path!r}.")
+    if path in TAKEN:
+        raise ValueError(f"`vary` has {path!r}, which is a dimension of every sweep: choose a setting to vary.")
+    return path
+
+
+def _grid(values: dict[str, Values]) -> Points:
+    count = math.prod(len(each.values) for each in values.values())
+    if count > MOST:
+        raise ValueError(f"`vary` makes {count:,} combinations, and at most {MOST:,} are allowed: vary less.")
+    combined = lambda rows: [dict(zip(values, row, strict=True)) for row in itertools.product(*rows)]
+    settings = combined([each.values for each in values.values()])
+    labels = combined([each.labels for each in values.values()])
+    return Points(settings, labels, {path: each.labels for path, each in values.items()})
+
+
+def with_settings(arguments: dict[str, Any], settings: Mapping[str, Any]) -> dict[str, Any]:
+    """The arguments with other settings. Shorter paths come first, so that a learner may vary with a field of it."""
+    for path in sorted(settings, key=lambda path: path.count(".")):
+        name, *rest = path.split(".")
+        if name not in arguments:
+            raise ValueError(f"`vary` has {path!r}, and `{name}` cannot vary: choose from {', '.join(arguments)}.")
+        arguments = {**arguments, name: replaced(arguments[name], rest, settings[path], path)}
+    return arguments
+
+
+def replaced(part: Any, names: list[str], value: Any, path: str) -> Any:
+    """A part of an experiment with one of its fields, or fields of fields, replaced. Its own checks apply."""
+    if not names:
+        return value
+    name, *rest = names
+    known = _fields(part)
+    if name not in known:
+        what = type(part).__name__ if known else f"{part!r:.60}"
+        choice = f"choose from {', '.join(known)}" if known else _advice(part)
+        raise ValueError(f"`vary` has {path!r}, and {what} has no setting `{name}`: {choice}.")
+    if isinstance(part, optax.GradientTransformation):
+        return Injected(part, {name: floating(value)})
+    if isinstance(part, Injected):
+        return Injected(part.rule, {**part.numbers, name: floating(value)})
+    if isinstance(part, Mapping):
+        return {**part, name: replaced(part[name], rest, value, path)}
+    return dataclasses.replace(part, **{name: replaced(getattr(part, name), rest, value, path)})
+
+
+def _fields(part: Any) -> list[str]:
+    if isinstance(part, Injected):
+        return Injected.names_of(part.rule)
+    if isinstance(part, optax.GradientTransformation):
+        return Injected.names_of(part)
+    if isinstance(part, Mapping):
+        return [str(name) for name in part]
+    return [field.name for field in dataclasses.fields(part) if field.init] if dataclasses.is_dataclass(part) else []
+
+
+def _advice(part: Any) -> str:
+    if isinstance(part, optax.GradientTransformation):
+        return "use recurra.Adam, recurra.SGD, or optax.inject_hyperparams around Optax's own function"
+    return "it has no settings of its own"
