@@ -19,10 +19,10 @@ import xarray
 import recurra
 from processes import read_until
 from recurra.cli import app
-from recurra.cli.parts import build
-from recurra.cli.settings import NEEDS, Settings, checked
 from recurra.network import NetworkWeights
 from recurra.saved.whole_files import held, write_whole
+from recurra.studies.parts import build
+from recurra.studies.settings import NEEDS, Settings, checked
 from recurra.training.result import Result
 from small_runs import asks_to_stop_after
 

@@ -19,8 +19,8 @@ from recurra.cli import app, bench_report
 from recurra.cli.bench import Row
 from recurra.cli.compiled import FOLDER, keep_compiled_programs
 from recurra.cli.output import Output
-from recurra.cli.settings import SettingsError, read_toml
 from recurra.paper.store import Store, StoreError
+from recurra.studies.settings import SettingsError, read_toml
 
 
 @pytest.fixture

@@ -18,9 +18,10 @@ from recurra.cli.extras import lacking
 from recurra.cli.learning.command import learn_command
 from recurra.cli.options import setting
 from recurra.cli.output import Output
-from recurra.cli.parts import build, check_device, full_configuration
-from recurra.cli.settings import Settings, SettingsError, checked, read_toml
 from recurra.cli.streams import closing, complain
+from recurra.cli.sweeping import show_command, sweep_command, tune_command
+from recurra.studies.parts import build, check_device, full_configuration
+from recurra.studies.settings import Settings, SettingsError, checked, read_toml
 from recurra.training.console import say
 
 #: the ancestor of all of typer's complaints about what was typed, whichever version is installed
@@ -155,6 +156,9 @@ def train_command(
 
 
 app.command("learn")(learn_command)
+app.command("sweep")(sweep_command)
+app.command("show")(show_command)
+app.command("tune")(tune_command)
 
 
 @app.command("reproduce")

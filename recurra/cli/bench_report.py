@@ -7,11 +7,11 @@ from dataclasses import asdict
 from pathlib import Path
 
 from recurra.cli.bench import CELLS, Row, bench
-from recurra.cli.settings import SettingsError
 from recurra.cli.stopping import keep, on_leaving, undisturbed
 from recurra.cli.streams import NO_READER, complain, lost, say_lost
 from recurra.learners import LEARNERS
 from recurra.saved.whole_files import InUseError, held, try_place, write_whole
+from recurra.studies.settings import SettingsError
 from recurra.training.provenance import machine, versions
 
 REPORT = "bench.json"

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 from recurra import __version__
 from recurra.cli import stopping
 from recurra.cli.output import Output
-from recurra.cli.parts import Parts, full_configuration
-from recurra.cli.settings import Settings, SettingsError
 from recurra.cli.streams import complain, say_lost
+from recurra.studies.parts import Parts, full_configuration
+from recurra.studies.settings import Settings, SettingsError
 from recurra.training.console import say
 from recurra.training.interrupts import Interrupted
 

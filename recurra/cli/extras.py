@@ -9,6 +9,7 @@ EXTRAS = {
     "paper": ("matplotlib", "jinja2", "scipy"),
     "stream": ("matplotlib", "jinja2"),
     "parquet": ("pyarrow",),
+    "scale": ("distributed", "dask_jobqueue", "optuna"),
 }
 
 

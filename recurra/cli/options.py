@@ -5,7 +5,7 @@ from typing import Any, get_args
 
 import typer
 
-from recurra.cli.settings import Settings
+from recurra.studies.settings import Settings
 
 
 def setting(name: str, panel: str, *flags: str) -> Any:

@@ -8,10 +8,10 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from recurra.cli.settings import SettingsError
 from recurra.cli.stopping import on_leaving, undisturbed
 from recurra.cli.streams import complain
 from recurra.saved.whole_files import InUseError, held, try_place
+from recurra.studies.settings import SettingsError
 
 if TYPE_CHECKING:
     import xarray

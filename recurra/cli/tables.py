@@ -9,8 +9,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from recurra.cli.settings import hyperparameters
 from recurra.learners import LEARNERS, Learner
+from recurra.studies.settings import hyperparameters
 
 #: what stands around the table in a file
 BEGIN, END = "<!-- learners: begin -->", "<!-- learners: end -->"

@@ -60,7 +60,9 @@ def plan(experiment: Experiment, key: PRNGKeyArray, count: int, platform: str, w
     if size is None:
         choose = fixed_size if wishes.alike else group_size
         size = choose(experiment, program, carried, count) if on_cores else count
-    recorded = bytes_of(kept) * size * -(-count // size)
+    # A call for a fixed number of steps serves any number of members.
+    together = tuning.COUNTED_MEMBERS if wishes.alike else size * -(-count // size)
+    recorded = bytes_of(kept) * together
     stride = stride_of(experiment) if (not on_cores if strides is None else strides) else 1
     capacity = min(wishes.chunk, most_steps(recorded, stride))
     recorded_shapes = jax.tree.map(lambda leaf: jax.ShapeDtypeStruct(leaf.shape[1:], leaf.dtype), kept.records)

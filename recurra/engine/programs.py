@@ -5,23 +5,24 @@ functions, shapes. So two experiments share a program if they differ in numbers 
 run.
 """
 
+import dataclasses
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import equinox as eqx
 import jax
-import jax.numpy as jnp
 import numpy as np
 from jaxtyping import PyTree
 
 from recurra.engine.experiment import Experiment
+from recurra.tasks.base import Task
 
 
 class Program(NamedTuple):
     """Experiments that share a program.
 
     `rows` tells which of the given ones they are, and `experiment` is the first. `numbers` has its structure, with an
-    array (experiment, ...) in the place of every number and None elsewhere.
+    array of NumPy's (experiment, ...) in the place of every number and None elsewhere.
     """
 
     experiment: PyTree[Experiment]
@@ -40,7 +41,16 @@ def programs(experiments: Sequence[PyTree[Experiment]]) -> list[Program]:
     A number on its own always counts as one that may differ, so that it does not matter for the program which of them
     do. An array, such as the rows of a task, counts only where it does differ: it may be large.
     """
-    flat = [jax.tree.flatten(jax.tree.map(_countable, each, is_leaf=_is_experiment)) for each in experiments]
+    tasks: dict[int, Task] = {}
+
+    def countable(experiment: Experiment) -> Experiment:
+        """The experiment with its whole numbers as arrays, where no shape depends on them."""
+        task = experiment.task
+        if id(task) not in tasks:  # most experiments share one
+            tasks[id(task)] = task.traced()
+        return dataclasses.replace(experiment, task=tasks[id(task)])
+
+    flat = [jax.tree.flatten(jax.tree.map(countable, each, is_leaf=_is_experiment)) for each in experiments]
     alike: dict[Any, list[int]] = {}
     for row, (leaves, structure) in enumerate(flat):
         alike.setdefault((structure, *map(_fixed, leaves)), []).append(row)
@@ -61,12 +71,7 @@ def _stacked(column: tuple, like: Any) -> Any:
         return None
     if like.ndim and all(leaf is column[0] or np.array_equal(leaf, column[0]) for leaf in column[1:]):
         return None
-    return jnp.asarray(np.stack([np.asarray(leaf) for leaf in column]), like.dtype)
-
-
-def _countable(experiment: Experiment) -> Experiment:
-    """The experiment with its whole numbers as arrays, where no shape depends on them."""
-    return eqx.tree_at(lambda each: each.task, experiment, experiment.task.traced())
+    return np.stack([np.asarray(leaf) for leaf in column]).astype(like.dtype)
 
 
 def _fixed(leaf: Any) -> Any:

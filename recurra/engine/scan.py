@@ -111,12 +111,15 @@ class ScanRun:
     def _first_groups(self, members: Members) -> list[Group]:
         init = compiled(_init, self._device.platform, runs_once=True)
 
+        kind, plain = jax.random.key_impl(members.keys), np.asarray(jax.random.key_data(members.keys))
+
         def start(each: Members) -> Group:
             with self._there():
-                begun = jax.tree.map(jnp.asarray, each.start)
-                return each.numbers, *init(self._experiment, each.keys, each.numbers, begun)
+                keys, (numbers, begun) = jnp.asarray(each.keys), jax.tree.map(jnp.asarray, (each.numbers, each.start))
+                return numbers, *init(self._experiment, jax.random.wrap_key_data(keys, impl=kind), numbers, begun)
 
-        first, *others = self._in_groups(members)
+        # Arrays of NumPy's are cut without compiling anything.
+        first, *others = self._in_groups(members._replace(keys=cast(Any, plain)))
         return [start(first), *self._pool.map(start, others)]  # the first call compiles
 
     def _compile(self) -> None:

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 import typer
 
 from recurra.cli.extras import lacking
-from recurra.cli.settings import SettingsError
+from recurra.studies.settings import SettingsError
 
 COLUMNS, MODEL, OUTPUT = "Columns", "Model", "Output"
 #: rows that a forecast may look ahead, and a period may have

@@ -13,7 +13,7 @@ import zlib
 from pathlib import Path
 from typing import Protocol, runtime_checkable
 
-from recurra.cli.settings import SettingsError
+from recurra.studies.settings import SettingsError
 
 #: bytes that are read at once
 BLOCK = 1 << 16

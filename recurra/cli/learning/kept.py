@@ -8,9 +8,9 @@ from recurra.cli.learning.predictions import Predictions
 from recurra.cli.learning.session import Session
 from recurra.cli.learning.table import Position
 from recurra.cli.output import FULL
-from recurra.cli.settings import SettingsError
 from recurra.cli.streams import complain
 from recurra.saved.archive import SavedFileError, read, write
+from recurra.studies.settings import SettingsError
 from recurra.training.console import say
 
 KIND = "learn"

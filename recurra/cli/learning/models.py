@@ -5,7 +5,7 @@ from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
-from recurra.cli.settings import SettingsError
+from recurra.studies.settings import SettingsError
 
 
 @runtime_checkable
@@ -77,7 +77,7 @@ def restored(choice: ModelChoice, description: dict[str, Any], arrays: dict[str,
 def _prepare() -> None:
     import jax
 
-    from recurra.cli.parts import check_device
+    from recurra.studies.parts import check_device
 
     # A row is computed in microseconds: handing it to another thread would take longer. JAX reads this when it starts.
     jax.config.update("jax_cpu_enable_async_dispatch", False)

@@ -6,9 +6,9 @@ from pathlib import Path
 
 from recurra.cli.learning.wishes import Wishes
 from recurra.cli.output import FULL
-from recurra.cli.settings import SettingsError
 from recurra.cli.stopping import on_leaving, undisturbed
 from recurra.saved.whole_files import InUseError, held, try_place
+from recurra.studies.settings import SettingsError
 
 #: by which the page of an earlier run is known
 MARK = b'<meta name="generator" content="recurra learn">'

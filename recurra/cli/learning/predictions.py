@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from recurra.cli.output import FULL
-from recurra.cli.settings import SettingsError
 from recurra.cli.streams import complain
+from recurra.studies.settings import SettingsError
 
 #: bytes that may wait for room on a full disk, and bytes that a line has at most
 MOST, LONGEST = 1 << 24, 1 << 20

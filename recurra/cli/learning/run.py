@@ -15,7 +15,7 @@ from recurra.cli.learning.predictions import Predictions
 from recurra.cli.learning.session import DivergedError, Session, of_part
 from recurra.cli.learning.table import Row, Rows
 from recurra.cli.learning.wishes import Wishes
-from recurra.cli.settings import SettingsError
+from recurra.studies.settings import SettingsError
 from recurra.training.console import say
 from recurra.training.interrupts import Asked, asked_to_stop
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from recurra.cli.learning.kinds import Choice
 from recurra.cli.learning.models import ModelChoice
-from recurra.cli.settings import SettingsError
+from recurra.studies.settings import SettingsError
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,129 @@
+"""What a sweep gains over a loop around `train`, what Dask costs, and how workers scale. See docs/performance.md.
+
+    python benchmarks/sweeps.py loop --members 1000 --steps 10000
+    python benchmarks/sweeps.py overhead --workers 2
+    python benchmarks/sweeps.py scaling --most 16
+
+Each prints one line of JSON for each measurement. All ratios are within one run.
+"""
+
+import argparse
+import json
+import os
+import statistics
+import time
+
+import numpy as np
+
+
+def loop(members: int, steps: int, calls: int, n: int, learner: str) -> None:
+    """A sweep over learning rates, and the same networks one `train` after the other, of which `calls` are made."""
+    import jax
+    import optax
+
+    import recurra as rc
+    from recurra.learners import LEARNERS
+
+    network = rc.Network(rc.RNN(2, n), 2, rc.SoftmaxCrossEntropy())
+    rates = np.geomspace(1e-4, 1e-1, members).tolist()
+    how = {"steps": steps, "progress": False}
+    began = time.perf_counter()
+    rc.sweep(network, LEARNERS[learner](), rc.Add(), vary={"optimizer.rate": rates}, optimizer=rc.Adam(), **how)
+    swept = time.perf_counter() - began
+    for name, optimizer in (("described", rc.Adam), ("of Optax", optax.adam)):
+        seconds = []
+        for rate in rates[:: max(members // calls, 1)][: calls + 1]:
+            began = time.perf_counter()
+            rc.train(network, LEARNERS[learner](), rc.Add(), optimizer=optimizer(rate), **how)
+            seconds.append(time.perf_counter() - began)
+        first, *others = seconds
+        whole = first + statistics.mean(others) * (members - 1)
+        report(
+            what="loop",
+            device=jax.devices()[0].device_kind,
+            optimizer=name,
+            learner=learner,
+            n=n,
+            members=members,
+            steps=steps,
+            sweep_seconds=swept,
+            members_a_second=members / swept,
+            loop_seconds=whole,
+            train_seconds=statistics.mean(others),
+            gain=whole / swept,
+        )
+
+
+def overhead(workers: int, count: int) -> None:
+    """Orders that compute nothing, one after the other for each worker."""
+    from recurra.studies.places.local import Local
+    from recurra.studies.places.workers import LocalWorkers
+
+    for name, place in (("local", Local()), (f"{workers} workers", LocalWorkers(workers))):
+        began = time.perf_counter()
+        with place:
+            list(place.each(nothing, [order_of(1, 1)] * workers))  # they are there, and have imported the library
+            ready = time.perf_counter()
+            list(place.each(nothing, [order_of(1, 1)] * count))
+            ended = time.perf_counter()
+        report(what="overhead", place=name, start_seconds=ready - began, order_seconds=(ended - ready) / count)
+
+
+def scaling(most: int, steps: int) -> None:
+    """The same orders by 1, 2, 4 … workers of one core each."""
+    from recurra.studies.places.workers import LocalWorkers
+    from recurra.studies.work import compute
+
+    every, first = sorted(os.sched_getaffinity(0)), None
+    workers = 1
+    while workers <= min(most, len(every)):
+        os.sched_setaffinity(0, every[:workers])
+        with LocalWorkers(workers) as place:
+            list(place.each(compute, [order_of(8, steps // 8)] * (2 * workers)))  # compiled by all of them
+            orders = [order_of(8, steps) for _ in range(8 * workers)]
+            began = time.perf_counter()
+            done = list(place.each(compute, orders))
+            seconds = time.perf_counter() - began
+        pace = sum(order.steps for order, _ in done) / seconds
+        first = first or pace
+        report(what="scaling", workers=workers, network_steps_a_second=pace, efficiency=pace / (workers * first))
+        workers *= 2
+    os.sched_setaffinity(0, every)
+
+
+def order_of(members: int, steps: int):
+    from recurra.studies.order import Member, Order
+    from recurra.studies.places.checking import versions
+
+    settings = {"learners": ["rflo"], "steps": steps, "seeds": members, "learning_rate": 1e-3}
+    return Order((settings,), (0,), tuple(Member(0, seed) for seed in range(members)), steps, versions())
+
+
+def nothing(order):
+    from recurra.studies.order import Outcome
+
+    blank = np.zeros(len(order.members))
+    return Outcome(np.zeros(1, int), blank[:, None], blank, blank.astype(int), 0.0, 0.0, "", "")
+
+
+def report(**found: object) -> None:
+    print(json.dumps(found), flush=True)
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    kinds = parser.add_subparsers(dest="kind", required=True)
+    one = kinds.add_parser("loop")
+    one.add_argument("--members", type=int, default=1000)
+    one.add_argument("--steps", type=int, default=10_000)
+    one.add_argument("--calls", type=int, default=20)
+    one.add_argument("--n", type=int, default=32)
+    one.add_argument("--learner", default="rflo")
+    one = kinds.add_parser("overhead")
+    one.add_argument("--workers", type=int, default=2)
+    one.add_argument("--count", type=int, default=1000)
+    one = kinds.add_parser("scaling")
+    one.add_argument("--most", type=int, default=16)
+    one.add_argument("--steps", type=int, default=100_000)
+    given = vars(parser.parse_args())
+    {"loop": loop, "overhead": overhead, "scaling": scaling}[given.pop("kind")](**given)

@@ -1,0 +1,140 @@
+"""The data sets of a study: of a group of networks, and of all of them.
+
+Groups are flat: a row for each network. The whole study has dimensions point, seed and window, and a coordinate for
+each setting that varies. `by_settings` gives it a dimension for each of them where its points make a grid.
+"""
+
+import json
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from recurra import __version__
+from recurra.studies.choices import Choices, Uniform
+from recurra.studies.order import Order, Outcome
+
+if TYPE_CHECKING:
+    import xarray
+
+    from recurra.studies.study import Study
+    from recurra.studies.study_points import Point
+
+LONG_NAMES = {
+    "loss": "loss, mean over a window",
+    "final_loss": "mean loss over the last tenth of the steps; nan where it diverged",
+    "diverged_at": "first step with a non-finite loss; -1 for none",
+    "steps_done": "steps that were taken; 0: it was not computed",
+    "seconds": "a network's share of the time that its group took",
+    "step": "steps at the end of the window",
+}
+
+
+def group_of(order: Order, outcome: Outcome) -> "xarray.Dataset":
+    """What an order came to, a row for each network: its point, seed and losses."""
+    import xarray
+
+    count = len(order.members)
+    return xarray.Dataset(
+        {
+            "loss": (("network", "window"), outcome.loss),
+            "final_loss": ("network", outcome.final_loss),
+            "diverged_at": ("network", outcome.diverged_at.astype(np.int64)),
+            "steps_done": ("network", np.full(count, order.stop, np.int64)),
+            "seconds": ("network", np.full(count, outcome.seconds / max(count, 1))),
+        },
+        {
+            "point": ("network", [order.points[member.row] for member in order.members]),
+            "seed": ("network", [member.seed for member in order.members]),
+            "step": ("window", outcome.step.astype(np.int64)),
+        },
+        {
+            "settings": json.dumps(order.settings),
+            "worker": outcome.worker,
+            "device": outcome.device,
+            "seconds": outcome.seconds,
+            "compile_seconds": outcome.compile_seconds,
+            "recurra_version": __version__,
+        },
+    )
+
+
+def whole(
+    study: "Study", points: "Sequence[Point]", groups: "Iterable[xarray.Dataset]", made: dict[str, Any]
+) -> "xarray.Dataset":
+    """All groups as one data set, by point, seed and window. What is not computed yet is nan."""
+    import xarray
+
+    groups = list(groups)
+    column = {seed: i for i, seed in enumerate(study.seeds)}
+    shape = len(points), len(study.seeds)
+    windows = max((group.sizes["window"] for group in groups), default=0)
+    loss, final, seconds = np.full((*shape, windows), np.nan), np.full(shape, np.nan), np.full(shape, np.nan)
+    diverged, done = np.full(shape, -1, np.int64), np.zeros(shape, np.int64)
+    step = np.zeros((len(points), windows), np.int64)
+    for group in groups:
+        at = group["point"].values, np.array([column[seed] for seed in group["seed"].values.tolist()], int)
+        width = group.sizes["window"]
+        loss[*at, :width], final[at], seconds[at] = group["loss"].values, group["final_loss"].values, group["seconds"]
+        diverged[at], done[at] = group["diverged_at"].values, group["steps_done"].values
+        step[at[0], :width] = group["step"].values
+    data = xarray.Dataset(
+        {
+            "loss": (("point", "seed", "window"), loss),
+            "final_loss": (("point", "seed"), final),
+            "diverged_at": (("point", "seed"), diverged),
+            "steps_done": (("point", "seed"), done),
+            "seconds": (("point", "seed"), seconds),
+        },
+        {"point": range(len(points)), "seed": list(study.seeds), "step": _step(step), **_settings(study, points)},
+        {
+            "study": study.text,
+            "fixed": json.dumps(study.fixed),
+            "varied": json.dumps({name: _how(how) for name, how in study.varied.items()}),
+            "made": json.dumps(made),
+            "recurra_version": __version__,
+        },
+    )
+    for name, words in LONG_NAMES.items():
+        data[name].attrs["long_name"] = words
+    return data
+
+
+def by_settings(data: "xarray.Dataset") -> "xarray.Dataset":
+    """The data set with a dimension for each setting that varies, if its points make a grid; else as it is."""
+    names = list(json.loads(data.attrs["varied"]))
+    values = [list(dict.fromkeys(data[name].values.tolist())) for name in names]
+    is_grid = names and int(np.prod([len(each) for each in values])) == data.sizes["point"]
+    rows = set(zip(*(data[name].values.tolist() for name in names), strict=True)) if is_grid else set()
+    if data["step"].ndim > 1 or len(rows) < data.sizes["point"]:
+        return data
+    found = data.drop_vars("point").set_index(point=names).unstack("point")
+    ordered = found.sel({name: each for name, each in zip(names, values, strict=True)})
+    return ordered.transpose(*names, "seed", "window").swap_dims(window="step")
+
+
+def _how(how: Any) -> dict[str, Any]:
+    """How a setting varies: what its values are, and whether they are drawn."""
+    kind = "number" if how.kind == "number" else "text"
+    return {"kind": kind, "log": how.log, "drawn": isinstance(how, Uniform | Choices)}
+
+
+def _step(step: np.ndarray) -> Any:
+    """The ends of windows: for all points alike, or for each its own."""
+    known = step[step.any(axis=1)] if step.size else step
+    if not len(known):
+        return ("window", np.zeros(step.shape[1], np.int64))
+    return ("window", known[0]) if (known == known[0]).all() else (("point", "window"), step)
+
+
+def _settings(study: "Study", points: "Sequence[Point]") -> dict[str, Any]:
+    """The settings that vary as coordinates over points: nan, or no text, where one has no effect."""
+    found = {}
+    for name, how in study.varied.items():
+        values = [point.get(name) for point in points]
+        if how.kind == "number":
+            found[name] = ("point", np.array([np.nan if value is None else value for value in values], float))
+        else:
+            words = ["" if value is None else str(value).lower() if how.kind == "flag" else value for value in values]
+            found[name] = ("point", np.array(words, str))
+    return found

@@ -1,0 +1,160 @@
+"""What constructors refuse, found before a study runs: some of its networks are built, and thrown away.
+
+Constructors refuse values that are out of a range, and pairs of values that do not go together. So every text and flag
+and the ends of every range of numbers are built, alone and in pairs, and nothing between.
+"""
+
+import itertools
+import re
+import warnings
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from recurra.studies.choices import Choices, Listed, Spaced, Together, Uniform, Value, Varied
+from recurra.studies.settings import Settings, SettingsError
+from recurra.studies.study_names import needs
+from recurra.studies.study_points import DECIDING, Combinations, Point
+from recurra.studies.study_problems import Problems
+from recurra.studies.toml_lines import Path
+
+#: networks that are built, each in about a millisecond, and points of [[points]] that are tried in pairs
+MOST_BUILT, MOST_ROWS = 2000, 8
+#: different complaints, after which no more are sought
+ENOUGH = 5
+
+#: what varies on its own: settings by name, and all of [[points]] together under this one
+ROWS = "[[points]]"
+Axes = dict[str, list[Any]]
+
+
+def check_built(
+    combined: Combinations, settings: Callable[[Point], Settings], paths: dict[str, Path], problems: Problems
+) -> None:
+    """Note what constructors refuse. `paths` are where settings are written."""
+    import jax
+
+    doubles = bool(jax.config.read("jax_enable_x64"))  # building for float64 switches it on
+    axes = _axes(combined)
+    refusal = lambda chosen: _refusal(settings(_point(combined, chosen)))
+    said: set[str] = set()
+    try:
+        for chosen in itertools.islice(_tried(combined, axes), MOST_BUILT):
+            error = refusal(chosen)
+            if error is not None and error not in said:
+                said.add(error)
+                causes = _causes(axes, chosen, lambda other, error=error: refusal(other) != error)
+                where = _where(error, _point(combined, chosen), causes, paths, combined)
+                problems.add(where, f"{error}{_with(causes, chosen)}")
+            if len(said) >= ENOUGH:
+                return
+    finally:
+        jax.config.update("jax_enable_x64", doubles)
+
+
+def _refusal(settings: Settings) -> str | None:
+    """What constructors have against the settings, if anything."""
+    from recurra.studies.parts import build
+
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # they come again when the study runs
+            build(settings)
+    except SettingsError as error:
+        return str(error)
+    return None
+
+
+def _axes(combined: Combinations) -> Axes:
+    """What varies on its own, with the values that are tried."""
+    axes: Axes = {"learner": list(combined.learners)}
+    if any(isinstance(how, Together) for how in combined.varied.values()):
+        axes[ROWS] = combined.rows
+    for name, how in combined.varied.items():
+        if name != "learner" and not isinstance(how, Together):
+            axes[name] = _ends(how)
+    return axes
+
+
+def _ends(how: Varied) -> list[Any]:
+    """The values that are tried of one setting."""
+    if isinstance(how, Spaced | Uniform):
+        return list(dict.fromkeys([how.low, how.high]))
+    if how.kind != "number":
+        return list(how.values)
+    numbers = [each for each in how.values if not isinstance(each, str)]
+    return list(dict.fromkeys([min(numbers), max(numbers)]))
+
+
+def _tried(combined: Combinations, axes: Axes) -> Iterator[dict[str, Any]]:
+    """What is chosen of the axes: the first of each, then with one and with two of them changed, none twice."""
+    few = {name: options[:MOST_ROWS] if name == ROWS else options for name, options in axes.items()}
+    ones = (((name, option),) for name, options in axes.items() for option in options)
+    pairs = (
+        ((one, a), (other, b))
+        for one, other in itertools.combinations(few, 2)
+        for a, b in itertools.product(few[one], few[other])
+    )
+    seen: set[tuple[tuple[str, Value], ...]] = set()
+    for changes in itertools.chain([()], ones, pairs):
+        chosen = {name: options[0] for name, options in axes.items()} | dict(changes)
+        for name, _ in changes:
+            _make_way(axes, chosen, name, dict(changes))
+        point = tuple(_point(combined, chosen).items())
+        if point not in seen:
+            seen.add(point)
+            yield chosen
+
+
+def _make_way(axes: Axes, chosen: dict[str, Any], name: str, kept: dict[str, Any]) -> None:
+    """Choose others, but for those to be kept, such that a setting has an effect."""
+    other, wanted = needs(name) or ("", "")
+    axis = other if other in axes else ROWS if other in chosen.get(ROWS, {}) else None
+    if axis is not None and axis not in kept:
+        fits = (each for each in axes[axis] if (each if axis == other else each[other]) == wanted)
+        chosen[axis] = next(fits, chosen[axis])
+
+
+def _point(combined: Combinations, chosen: dict[str, Any]) -> Point:
+    rest = {name: value for name, value in chosen.items() if name != ROWS}
+    return combined.relevant({**rest, **chosen.get(ROWS, {})})
+
+
+def _causes(axes: Axes, chosen: dict[str, Any], helps: Callable[[dict[str, Any]], bool]) -> list[str]:
+    """Of which axes another value alone would do."""
+    found = [
+        name
+        for name, options in axes.items()
+        if any(option != chosen[name] and helps({**chosen, name: option}) for option in options[:MOST_ROWS])
+    ]
+    # Another task or cell has none of its settings: that is no cause, unless there is no other.
+    return [name for name in found if name not in DECIDING] or found
+
+
+def _with(causes: list[str], chosen: dict[str, Any]) -> str:
+    """The combination that is refused, where it takes two."""
+    if len(causes) < 2:
+        return ""
+    tables = (chosen[name] if name == ROWS else {name: chosen[name]} for name in causes)
+    shown = [f"`{name}` is {value!r}" for table in tables for name, value in table.items()]
+    return f" That is where {' and '.join(shown)}."
+
+
+def _where(error: str, point: Point, causes: list[str], paths: dict[str, Path], combined: Combinations) -> Path:
+    """Where the setting is written that an error is about: the one that it names, or a cause."""
+    ours = f"learner.{point['learner']}."
+    for word in re.findall(r"`(\w+)`", error):
+        # A learner complains of its own settings, which may have the names of others.
+        for name in (f"{ours}{word}", word):
+            if name in paths:
+                return _of_value(point.get(name), paths[name], combined.varied.get(name))
+    return next((paths[name] for name in reversed(causes) if name in paths), ())
+
+
+def _of_value(value: Value | None, path: Path, how: Varied | None) -> Path:
+    """Where a value of a setting is written, which may be one of many."""
+    if isinstance(how, Together):
+        rows = [row for row, each in enumerate(how.values) if how.given[row] and each == value]
+        return ("points", rows[0], *path[2:]) if rows else path
+    if isinstance(how, Listed | Choices) and value in how.values:
+        return (*path, *(("choices",) if isinstance(how, Choices) else ()), how.values.index(value))
+    return path

@@ -1,0 +1,219 @@
+"""`recurra.sweep`: every network is what `recurra.train` makes of its settings, whatever else is in the sweep."""
+
+import itertools
+import signal
+
+import jax
+import numpy as np
+import optax
+import pytest
+
+import recurra as rc
+from recurra.engine.experiment import Experiment
+from recurra.engine.programs import programs
+from recurra.learners import LEARNERS
+from recurra.training.varying import Points, with_settings
+from small_runs import arrays, asks_to_stop_after, network
+
+STEPS = 60
+
+
+def swept(vary, learner=None, task=None, net=None, **kwargs):
+    settings = {"steps": STEPS, "seeds": 2, "progress": False, "optimizer": 0.01, **kwargs}
+    return rc.sweep(net or network(), learner or rc.RFLO(), task or rc.Add(1, 2), vary=vary, **settings)
+
+
+def trained(learner, task, net, **kwargs):
+    settings = {"steps": STEPS, "seeds": 2, "progress": False, "optimizer": 0.01, **kwargs}
+    return rc.train(net, learner, task, **settings)
+
+
+def test_every_point_is_what_train_makes_of_its_settings():
+    rates, alphas, lags = [0.01, 0.3], [0.4, 1.0], [1, 3]
+    data = swept({"optimizer": rates, "network.cell.alpha": alphas, "task.t1": lags, "learner": [rc.RFLO(), rc.UORO()]})
+    assert list(data.sizes) == ["optimizer", "network.cell.alpha", "task.t1", "learner", "seed", "step"]
+    for rate, alpha, lag, learner in itertools.product(rates, alphas, lags, (rc.RFLO(), rc.UORO())):
+        one = trained(learner, rc.Add(lag, 2), network(alpha=alpha), optimizer=rate)
+        here = data.sel({"optimizer": rate, "network.cell.alpha": alpha, "task.t1": lag, "learner": learner.about.id})
+        np.testing.assert_allclose(here.loss, one.loss, rtol=1e-9)
+        np.testing.assert_allclose(here.final_loss, one.final_loss(), rtol=1e-9)
+        np.testing.assert_array_equal(here.step, one.step)
+    # a wrong setting must show
+    assert abs(data.loss.isel(optimizer=0) - data.loss.isel(optimizer=1)).max() > 1e-3
+
+
+def test_numbers_share_a_program_and_all_else_does_not():
+    experiment = lambda n=4, rate=0.1, alpha=0.5, t1=1, learner=None: Experiment.of(
+        network(n, alpha=alpha), {"applied": learner or rc.RFLO()}, rate, rc.Add(t1, 2)
+    )
+    alike = [experiment(), experiment(rate=0.2), experiment(alpha=0.7), experiment(t1=5)]
+    others = [experiment(n=5), experiment(learner=rc.UORO()), experiment(t1=100)]  # a longer past has another shape
+    found = programs([*alike, *others])
+    assert [program.rows for program in found] == [[0, 1, 2, 3], [4], [5], [6]]
+    numbers = found[0].numbers_of([3, 0])
+    np.testing.assert_array_equal(numbers.task.t1, [5, 1])
+    np.testing.assert_allclose(numbers.step.optimizer, [0.1, 0.1])
+
+
+def test_rows_that_all_points_share_are_not_copied_for_each():
+    task = arrays()
+    experiment = lambda rate: Experiment.of(network(), {"applied": rc.RFLO()}, rate, task)
+    (program,) = programs([experiment(0.1), experiment(0.2)])
+    assert program.numbers.task.inputs is None
+    other = Experiment.of(network(), {"applied": rc.RFLO()}, 0.1, rc.Arrays(task.inputs + 1.0, task.labels))
+    (program,) = programs([experiment(0.1), other])
+    assert program.numbers.task.inputs.shape == (2, *program.experiment.traced.task.inputs.shape)
+
+
+PAIRS = [(learner, cell) for learner in LEARNERS for cell in (rc.RNN, rc.GRU, rc.LSTM)]
+QUICK = [("rflo", rc.RNN), ("rtrl", rc.RNN), ("kernl", rc.RNN)]
+
+
+@pytest.fixture
+def promoting():
+    """Optax itself mixes types of numbers."""
+    with jax.numpy_dtype_promotion("standard"):
+        yield
+
+
+@pytest.mark.parametrize(
+    ("name", "cell"),
+    [pytest.param(*pair, marks=[] if pair in QUICK else [pytest.mark.slow]) for pair in PAIRS],
+    ids=lambda each: each if isinstance(each, str) else each.__name__,
+)
+def test_a_network_has_the_same_bits_in_any_company(name, cell):
+    """Alone, among others at another place, in a group that is not full, and by `train`, in float32."""
+    learner = LEARNERS[name]()
+    net = rc.Network(cell(2, 8, dtype="float32"), 2, rc.SoftmaxCrossEntropy())
+    rates = [0.001, 0.01, 0.02, 0.03, 0.05]
+    every = swept({"optimizer": rates}, learner, net=net, seeds=4, window=1)
+    alone = swept({"optimizer": [0.02]}, learner, net=net, seeds=[3], window=1)
+    turned = swept({"optimizer": [0.02, 0.05, 0.001]}, learner, net=net, seeds=[3, 0], window=1)
+    engine = rc.ScanEngine(alike=True)
+    by_train = trained(learner, rc.Add(1, 2), net, optimizer=0.02, seeds=[7, 3], window=1, engine=engine)
+    here = every.loss.sel(optimizer=0.02, seed=3).values
+    for other in (alone.loss.values.ravel(), turned.loss.sel(optimizer=0.02, seed=3).values, by_train.loss[1]):
+        np.testing.assert_array_equal(here, other)
+    assert not np.array_equal(here, every.loss.sel(optimizer=0.03, seed=3).values) or name == "fixed"
+
+
+@pytest.mark.usefixtures("promoting")
+def test_numbers_of_an_optax_optimizer_vary_where_it_shows_them():
+    shown = optax.inject_hyperparams(optax.adam)(learning_rate=0.5)
+    data = swept({"optimizer.learning_rate": [0.01, 0.02], "optimizer.b1": [0.5, 0.9]}, optimizer=shown)
+    for rate, b1 in itertools.product([0.01, 0.02], [0.5, 0.9]):
+        one = trained(rc.RFLO(), rc.Add(1, 2), network(), optimizer=optax.adam(rate, b1))
+        here = data.sel({"optimizer.learning_rate": rate, "optimizer.b1": b1})
+        np.testing.assert_allclose(here.loss, one.loss, rtol=1e-7)
+
+
+@pytest.mark.usefixtures("promoting")
+def test_a_described_optimizer_varies_by_its_fields():
+    data = swept({"optimizer.rate": [0.01, 0.02]}, optimizer=rc.Adam())
+    one = trained(rc.RFLO(), rc.Add(1, 2), network(), optimizer=optax.adam(0.02))
+    np.testing.assert_allclose(data.loss.sel({"optimizer.rate": 0.02}), one.loss, rtol=1e-7)
+
+
+def test_points_that_make_no_grid_are_a_list():
+    points = [{"optimizer": 0.01, "network.cell.alpha": 0.3}, {"optimizer": 0.2}]
+    data = swept(points)
+    assert data.sizes["point"] == 2
+    np.testing.assert_array_equal(data["network.cell.alpha"], [0.3, np.nan])
+    one = trained(rc.RFLO(), rc.Add(1, 2), network(), optimizer=0.2)
+    np.testing.assert_allclose(data.loss.isel(point=1), one.loss, rtol=1e-9)
+
+
+def test_things_that_are_no_numbers_have_names():
+    cells = {"small": rc.RNN(2, 3), "large": rc.GRU(2, 5)}
+    data = swept({"network.cell": cells, "optimizer": [0.01]})
+    one = trained(rc.RFLO(), rc.Add(1, 2), rc.Network(cells["large"], 2))
+    np.testing.assert_allclose(data.loss.sel({"network.cell": "large", "optimizer": 0.01}), one.loss, rtol=1e-9)
+
+
+def test_records_and_held_out_losses_come_along():
+    record = {"loss": lambda outcome: outcome.loss, "state": lambda outcome: outcome.state[0]}
+    how = {"record": record, "record_every": 7, "evaluate": rc.Add(1, 2), "every": 20, "evaluate_steps": 30}
+    data = swept({"optimizer": [0.01, 0.3], "learner": [rc.RFLO(), rc.FutureBPTT(T=5)]}, **how)
+    for rate, learner in itertools.product([0.01, 0.3], (rc.RFLO(), rc.FutureBPTT(T=5))):
+        one = trained(learner, rc.Add(1, 2), network(), optimizer=rate, **how)
+        here = data.sel(optimizer=rate, learner=learner.about.id)
+        count = one.records["loss"].shape[1]
+        np.testing.assert_allclose(here["record.loss"][:, :count], one.records["loss"], rtol=1e-9)
+        np.testing.assert_allclose(here["record.state"][:, :count], one.records["state"], rtol=1e-9)
+        assert np.isnan(here["record.loss"][:, count:]).all()
+        np.testing.assert_allclose(here["evaluated_loss"], one.evaluated_loss, rtol=1e-9)
+        np.testing.assert_array_equal(here["best_step"], one.best_step)
+
+
+def test_a_network_that_diverges_is_marked_and_costs_no_other():
+    data = swept({"optimizer": [0.01, 1e200]}, net=rc.Network(rc.RNN(2, 4), 2, rc.SquaredError()))
+    assert (data.diverged_at.sel(optimizer=0.01) == -1).all()
+    assert (data.diverged_at.sel(optimizer=1e200) > 0).all()
+    assert np.isnan(data.final_loss.sel(optimizer=1e200)).all()
+    assert np.isfinite(data.final_loss.sel(optimizer=0.01)).all()
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, pytest.param(signal.SIGTERM, marks=pytest.mark.slow)])
+def test_a_sweep_that_is_interrupted_leaves_what_it_has(number):
+    vary = {"learner": [rc.RFLO(), rc.UORO()]}
+    with pytest.raises(rc.Interrupted) as caught:
+        swept(vary, steps=5000, progress=asks_to_stop_after(2 * 5000 + 1, number))
+    data = caught.value.result
+    assert caught.value.signal == number
+    assert (data.steps_done.sel(learner="rflo") == 5000).all()
+    assert (data.steps_done.sel(learner="uoro") < 5000).all()
+    whole = swept({"learner": [rc.RFLO()]}, steps=5000)
+    np.testing.assert_array_equal(data.loss.sel(learner="rflo"), whole.loss.sel(learner="rflo"))
+
+
+WRONG = [
+    ({"optimizer": []}, "empty"),
+    ({"optimizer": [0.1, 0.1]}, "different"),
+    ({"optimizer": 0.1}, "list of values"),
+    ({"optimizr": [0.1]}, "choose from network"),
+    ({"learner.rate": [0.1]}, "no settings of its own"),
+    ({"network.cell.alfa": [0.1]}, "alpha"),
+    ({"network.cell.alpha": [0.5, 2.0]}, "at most 1.0"),
+    ({"task": [rc.Add()]}, "give it a name"),
+    ({"optimizer.rate": [0.1]}, "no setting `rate`"),
+    ({"seed": [1]}, "dimension of every sweep"),
+    ({"task.t1": range(1, 4000), "task.t2": range(1, 4000)}, "combinations"),
+    ({"": [1]}, "by its path"),
+    ([], "lists of values"),
+]
+
+
+@pytest.mark.parametrize(("vary", "said"), WRONG, ids=range(len(WRONG)))
+def test_what_makes_no_sense_is_refused_before_anything_runs(vary, said):
+    with pytest.raises((ValueError, TypeError), match=said):
+        swept(vary)
+
+
+def test_an_optax_optimizer_that_shows_no_numbers_says_how_to():
+    with pytest.raises(ValueError, match="inject_hyperparams"):
+        swept({"optimizer.learning_rate": [0.1]}, optimizer=optax.adam(0.1))
+    scheduled = optax.inject_hyperparams(optax.adam)(learning_rate=optax.linear_schedule(0.1, 0.0, 10))
+    with pytest.raises(ValueError, match="learning_rate"):
+        swept({"optimizer.learning_rate": [0.1]}, optimizer=scheduled)
+
+
+def test_what_is_recorded_must_have_one_shape():
+    record = {"state": lambda outcome: outcome.state[0]}
+    with pytest.raises(ValueError, match="make no table"):
+        swept({"network.cell": {"small": rc.RNN(2, 3), "large": rc.RNN(2, 4)}}, record=record)
+
+
+def test_a_learner_varies_together_with_a_field_of_it():
+    given = {"learner": rc.RFLO()}
+    (first, second) = Points.of({"learner.perturbation": [0.1, 0.2], "learner": [rc.KeRNL()]}).settings
+    assert with_settings(given, second)["learner"].perturbation == 0.2
+    assert with_settings(given, first)["learner"] == rc.KeRNL(perturbation=0.1)
+
+
+def test_members_of_any_number_are_computed():
+    """More members than a group, and not a multiple of it."""
+    rates = np.geomspace(1e-3, 0.1, 19)
+    data = swept({"optimizer": rates}, seeds=1)
+    one = trained(rc.RFLO(), rc.Add(1, 2), network(), optimizer=float(rates[17]), seeds=1)
+    np.testing.assert_allclose(data.loss.isel(optimizer=17), one.loss, rtol=1e-9)
+    assert jax.numpy.unique(data.final_loss.values).size == 19
