@@ -56,15 +56,18 @@ def loop(members: int, steps: int, calls: int, n: int, learner: str) -> None:
 
 def overhead(workers: int, count: int) -> None:
     """Orders that compute nothing, one after the other for each worker."""
+    import sweeps  # this file, as workers import it
     from recurra.studies.places.local import Local
     from recurra.studies.places.workers import LocalWorkers
 
     for name, place in (("local", Local()), (f"{workers} workers", LocalWorkers(workers))):
         began = time.perf_counter()
         with place:
-            list(place.each(nothing, [order_of(1, 1)] * workers))  # they are there, and have imported the library
+            list(
+                place.each(sweeps.nothing, [order_of(1, 1)] * workers)
+            )  # they are there, and have imported the library
             ready = time.perf_counter()
-            list(place.each(nothing, [order_of(1, 1)] * count))
+            list(place.each(sweeps.nothing, [order_of(1, 1)] * count))
             ended = time.perf_counter()
         report(what="overhead", place=name, start_seconds=ready - began, order_seconds=(ended - ready) / count)
 
@@ -79,8 +82,8 @@ def scaling(most: int, steps: int) -> None:
     while workers <= min(most, len(every)):
         os.sched_setaffinity(0, every[:workers])
         with LocalWorkers(workers) as place:
-            list(place.each(compute, [order_of(8, steps // 8)] * (2 * workers)))  # compiled by all of them
-            orders = [order_of(8, steps) for _ in range(8 * workers)]
+            list(place.each(compute, [order_of(64, steps // 8)] * (2 * workers)))  # compiled by all of them
+            orders = [order_of(64, steps) for _ in range(4 * workers)]
             began = time.perf_counter()
             done = list(place.each(compute, orders))
             seconds = time.perf_counter() - began
@@ -89,6 +92,37 @@ def scaling(most: int, steps: int) -> None:
         report(what="scaling", workers=workers, network_steps_a_second=pace, efficiency=pace / (workers * first))
         workers *= 2
     os.sched_setaffinity(0, every)
+
+
+def plain(most: int, steps: int) -> None:
+    """The same orders by 1, 2, 4 … processes of one core each, which know nothing of each other."""
+    import multiprocessing
+
+    start, every, first, count = multiprocessing.get_context("spawn"), sorted(os.sched_getaffinity(0)), None, 1
+    while count <= min(most, len(every)):
+        ready, found = start.Barrier(count), start.Queue()
+        processes = [start.Process(target=_by_itself, args=(core, steps, ready, found)) for core in every[:count]]
+        for process in processes:
+            process.start()
+        seconds = [found.get() for _ in processes]
+        for process in processes:
+            process.join()
+        pace = 4 * count * order_of(64, steps).steps / max(seconds)
+        first = first or pace
+        report(what="plain", processes=count, network_steps_a_second=pace, efficiency=pace / (count * first))
+        count *= 2
+
+
+def _by_itself(core: int, steps: int, ready, found) -> None:
+    os.sched_setaffinity(0, [core])
+    from recurra.studies.work import compute
+
+    compute(order_of(64, steps // 8))
+    ready.wait()
+    began = time.perf_counter()
+    for _ in range(4):
+        compute(order_of(64, steps))
+    found.put(time.perf_counter() - began)
 
 
 def order_of(members: int, steps: int):
@@ -122,8 +156,9 @@ if __name__ == "__main__":
     one = kinds.add_parser("overhead")
     one.add_argument("--workers", type=int, default=2)
     one.add_argument("--count", type=int, default=1000)
-    one = kinds.add_parser("scaling")
-    one.add_argument("--most", type=int, default=16)
-    one.add_argument("--steps", type=int, default=100_000)
+    for kind in ("scaling", "plain"):
+        one = kinds.add_parser(kind)
+        one.add_argument("--most", type=int, default=16)
+        one.add_argument("--steps", type=int, default=100_000)
     given = vars(parser.parse_args())
-    {"loop": loop, "overhead": overhead, "scaling": scaling}[given.pop("kind")](**given)
+    {"loop": loop, "overhead": overhead, "scaling": scaling, "plain": plain}[given.pop("kind")](**given)

@@ -20,6 +20,7 @@ from recurra.training.console import say
 if TYPE_CHECKING:
     import xarray
 
+    from recurra.studies.folder import Folder
     from recurra.studies.places.base import Place, Tls
 
 StudyFile = Annotated[Path, typer.Argument(help="TOML file of the study.", metavar="STUDY")]
@@ -80,8 +81,9 @@ def _carry_out(study: Any, out: Path, place: "Place", where: str) -> None:
     from recurra.studies.folder import Folder
     from recurra.studies.sweep import Sweep, made_by
 
-    folder, sweep = Folder(out), Sweep(study)
+    folder = Folder(out)
     with folder.held(study):
+        sweep = Sweep(folder.study())  # its points are numbered in the order of its own file
         stopping.keep(stopping.raise_once)
         try:
             failures = sweep.run(folder, place)
@@ -91,13 +93,13 @@ def _carry_out(study: Any, out: Path, place: "Place", where: str) -> None:
             raise typer.Exit(status) from None
         folder.remember(made_by(where, failures))
         data = sweep.dataset(folder)
-        _show(folder.path, data)
+        _show(folder, data)
         from recurra.studies.dataset import by_settings
 
         say(f"The data set is {folder.save(by_settings(data))}.")
     if failures:
-        networks = sum(len(each["points"]) for each in failures)
-        complain(f"{networks:,} points failed; the page says why. The same command tries them again.")
+        count = len({point for each in failures for point in each["points"]})
+        complain(f"{count:,} point{'s' * (count != 1)} failed; the page says why. The same command tries again.")
         raise typer.Exit(1)
 
 
@@ -106,8 +108,12 @@ def _estimate(study: Any, out: Path) -> None:
     from recurra.studies.folder import FILE, Folder
     from recurra.studies.sweep import Sweep
 
+    folder = Folder(out)
+    if (out / FILE).is_file():
+        folder.check(study)
+        study = folder.study()
     sweep = Sweep(study)
-    done = sweep.done(Folder(out)) if (out / FILE).is_file() else set()
+    done = sweep.done(folder)
     found = sweep.estimate(sweep.planner().batches(done))
     networks = len(sweep.points) * len(study.seeds)
     rows = [
@@ -134,7 +140,7 @@ def show_command(
 
         found = Folder.existing(folder)
         if found.is_search():
-            _show_search(found)
+            _show_search(found, as_json)
             return
         from recurra.studies.sweep import Sweep
 
@@ -142,7 +148,7 @@ def show_command(
         if as_json:
             _print_json(data)
         else:
-            _show(folder, data)
+            _show(found, data)
 
 
 def tune_command(
@@ -164,18 +170,23 @@ def tune_command(
     _need("results", "`recurra tune`")
     with _readable_errors():
         make = _place(local, workers, cluster, slurm, (tls_ca_file, tls_cert, tls_key))
-        from recurra.studies.folder import Folder
+        from recurra.studies.folder import Folder, NotKeptError
         from recurra.studies.study import Study
         from recurra.studies.tune import tune
 
         read = Study.read(study)
         check_device()
-        folder = Folder(out)
+        folder, place = Folder(out), make()
         folder.claim(read, search=True)
         stopping.keep(stopping.raise_once)
         try:
-            with make() as place:
+            with place:
                 tune(read, folder, place)
+        except OSError as error:  # the journal
+            raise NotKeptError(
+                f"{out} could not be written: {error.strerror or error}. Trials that were kept before are whole. Mend "
+                "that, and the same command goes on."
+            ) from None
         except KeyboardInterrupt as error:
             status = stopping.status(error)
             say(f"Interrupted: finished trials are kept in {out}, and the same command goes on from there.")
@@ -183,7 +194,7 @@ def tune_command(
         _show_search(folder)
 
 
-def _show(folder: Path, data: "xarray.Dataset") -> None:
+def _show(folder: "Folder", data: "xarray.Dataset") -> None:
     """Print the best settings, and write the page if what draws it is installed."""
     from recurra.studies.pages import tables
 
@@ -196,12 +207,16 @@ def _show(folder: Path, data: "xarray.Dataset") -> None:
         return
     from recurra.studies.pages.page import write_page
 
-    say(f"The page is {write_page(folder, data, folder.resolve().name)}.")
+    with folder.keeping("The page"):
+        say(f"The page is {write_page(folder.path, data, folder.path.resolve().name)}.")
 
 
-def _show_search(folder: Any) -> None:
-    from recurra.studies.tune import PAGE, summary
+def _show_search(folder: "Folder", as_json: bool = False) -> None:
+    from recurra.studies.tune import PAGE, found_in, summary
 
+    if as_json:
+        print(json.dumps(found_in(folder), indent=2, allow_nan=False))
+        return
     table = summary(folder)
     print_table(table.header, table.rows)
     for note in table.notes:
@@ -307,10 +322,11 @@ def _readable_errors() -> Iterator[None]:
     """What is wrong with a folder, a place or a search is a line, and no traceback."""
     from recurra.studies.folder import FolderError, NotKeptError
     from recurra.studies.places.base import PlaceError, PlaceLost
+    from recurra.studies.tuning.objective import TuningError
 
     try:
         yield
-    except (NotKeptError, PlaceLost) as error:
+    except (NotKeptError, PlaceLost, TuningError) as error:
         complain(*str(error).splitlines())
         raise typer.Exit(1) from None
     except (FolderError, PlaceError) as error:

@@ -89,9 +89,13 @@ class Experiment(eqx.Module):
         task: Task,
         streams: int = 1,
         recorder: Any = None,
+        rows: Rows | None = None,
     ) -> "Experiment":
-        """An experiment whose step allows what the task has: missing labels, resets, or neither."""
-        rows = task_rows(task, network.cell.dtype)
+        """An experiment whose step allows what the task has: missing labels, resets, or neither.
+
+        `rows` are the shapes of a block of the task, if they are known: to find them takes a millisecond.
+        """
+        rows = task_rows(task, network.cell.dtype) if rows is None else rows
         resets = rows.reset is not None
         gaps = rows.present is not None or (resets and task.horizon > 0)  # a reset may come before a late label
         return Experiment(LearningStep(network, dict(learners), optimizer, streams, gaps, resets), task, recorder)
@@ -198,6 +202,18 @@ class Experiment(eqx.Module):
         array = lambda leaf: jnp.asarray(leaf, dtype) if is_number(leaf) else jnp.asarray(leaf)
         is_data = lambda leaf: isinstance(leaf, float | np.ndarray)
         return jax.tree.map(lambda leaf: array(leaf) if is_data(leaf) else leaf, experiment)
+
+
+class KnownRows:
+    """The shapes of blocks, found once for each task and type of number."""
+
+    def __init__(self) -> None:
+        self._found: dict[tuple[int, jnp.dtype], tuple[Task, Rows]] = {}
+
+    def __call__(self, task: Task, dtype: jnp.dtype) -> Rows:
+        """The shapes of a block of this task. The task is held, so that no other has its place in memory."""
+        known = self._found.get((id(task), dtype)) or (task, task_rows(task, dtype))
+        return self._found.setdefault((id(task), dtype), known)[1]
 
 
 def check_hashable(part: Any, name: str) -> None:

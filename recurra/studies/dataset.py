@@ -108,7 +108,8 @@ def by_settings(data: "xarray.Dataset") -> "xarray.Dataset":
     rows = set(zip(*(data[name].values.tolist() for name in names), strict=True)) if is_grid else set()
     if data["step"].ndim > 1 or len(rows) < data.sizes["point"]:
         return data
-    found = data.drop_vars("point").set_index(point=names).unstack("point")
+    found = data.drop_vars("point")
+    found = found.set_index(point=names).unstack("point") if len(names) > 1 else found.swap_dims(point=names[0])
     ordered = found.sel({name: each for name, each in zip(names, values, strict=True)})
     return ordered.transpose(*names, "seed", "window").swap_dims(window="step")
 

@@ -91,22 +91,32 @@ class Folder:
 
     def _claim(self, study: Study, inside: str, other: str) -> None:
         own = self.path / FILE
+        if self.path.exists() and not self.path.is_dir():
+            raise FolderError(f"{self.path} is a file: choose a folder for --out.")
         if (self.path / other).is_dir():
             kinds = {GROUPS: "`recurra sweep`", TRIALS: "`recurra tune`"}
             raise FolderError(f"{self.path} belongs to {kinds[other]}: choose another folder for {kinds[inside]}.")
-        if own.exists():
-            check_same(own.read_text(encoding="utf-8"), study.text, own)
-        else:
-            if self.path.exists() and not self.path.is_dir():
-                raise FolderError(f"{self.path} is a file: choose a folder for --out.")
-            if self.path.is_dir() and any(not each.name.startswith(f".{FILE}.") for each in self.path.iterdir()):
-                raise FolderError(
-                    f"{self.path} has files in it that belong to no study: choose an empty or new folder for --out."
-                )
-            self.path.mkdir(parents=True, exist_ok=True)
-            write_whole(own, lambda file: file.write(study.text.encode()))
+        if not own.exists():
+            self._begin(study)
+        self.check(study)
         (self.path / inside).mkdir(exist_ok=True)
         try_place(self.path / inside / "part")
+
+    def _begin(self, study: Study) -> None:
+        """Give the folder its study, unless another process does so at the same time."""
+        self.path.mkdir(parents=True, exist_ok=True)
+        own = self.path / FILE
+        foreign = [each for each in self.path.iterdir() if not each.name.startswith(f".{FILE}.")]
+        if foreign and not own.exists():
+            raise FolderError(
+                f"{self.path} has files in it that belong to no study: choose an empty or new folder for --out."
+            )
+        with suppress(FileExistsError):
+            write_whole(own, lambda file: file.write(study.text.encode()), new=True)
+
+    def check(self, study: Study) -> None:
+        """Raise unless the folder belongs to this study."""
+        check_same((self.path / FILE).read_bytes(), study.text, self.path / FILE)
 
     def keep(self, order: Order, outcome: Outcome) -> None:
         """Keep a finished order."""
@@ -114,13 +124,8 @@ class Folder:
 
         content = bytes(group_of(order, outcome).to_netcdf(engine="h5netcdf"))
         name = f"{len(order.members)}-{hashlib.sha256(content).hexdigest()[:DIGITS]}.nc"
-        try:
+        with self.keeping("What was computed"):
             write_whole(self._groups / name, lambda file: file.write(content))
-        except OSError as error:
-            raise NotKeptError(
-                f"What was computed could not be kept in {self._groups}: {error.strerror or error}. Groups that were "
-                "kept before are whole. Make room, and the same command goes on."
-            ) from None
 
     def groups(self) -> "Iterator[xarray.Dataset]":
         """All groups that are kept, as `dataset.group_of` made them."""
@@ -159,7 +164,7 @@ class Folder:
 
     def remember(self, made: dict[str, Any]) -> None:
         """Facts about how the study was carried out."""
-        with self._writing():
+        with self.keeping(MADE):
             write_whole(self.path / MADE, lambda file: file.write(json.dumps(made, indent=1).encode()))
 
     def recall(self) -> dict[str, Any]:
@@ -173,9 +178,20 @@ class Folder:
         """Write the data set of the whole study."""
         from recurra.training.result import save
 
-        with self._writing():
+        with self.keeping(DATA):
             save(data, self.path / DATA)
         return self.path / DATA
+
+    @contextmanager
+    def keeping(self, what: str) -> Iterator[None]:
+        """Write `what` while it lasts: `NotKeptError` if that fails."""
+        try:
+            yield
+        except OSError as error:
+            raise NotKeptError(
+                f"{what} could not be kept in {self.path}: {error.strerror or error}. What was kept before is whole. "
+                "Mend that, and the same command goes on."
+            ) from None
 
     @contextmanager
     def _writing(self) -> Iterator[None]:
@@ -189,11 +205,18 @@ class Folder:
             ) from None
 
 
-def check_same(before: str, now: str, path: Path) -> None:
+def check_same(before: bytes, now: str, path: Path) -> None:
     """Raise unless two files say the same study, and show the lines in which they differ."""
-    if tomllib.loads(before) == tomllib.loads(now):  # comments and spaces are free
-        return
-    lines = difflib.unified_diff(before.splitlines(), now.splitlines(), f"{path}", "this study", n=0, lineterm="")
+    try:
+        kept = before.decode()
+        if tomllib.loads(kept) == tomllib.loads(now):  # comments and spaces are free
+            return
+    except ValueError as error:
+        raise FolderError(
+            f"{path} is damaged: {error}. If it is the same study, copy its file there; else choose another folder for "
+            "--out."
+        ) from None
+    lines = difflib.unified_diff(kept.splitlines(), now.splitlines(), f"{path}", "this study", n=0, lineterm="")
     raise FolderError(
         "\n".join(
             [

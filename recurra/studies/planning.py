@@ -4,6 +4,7 @@ An order that is too small wastes time on starting it, and one that is too large
 keeps one worker busy when the others have ended. How fast a program is comes out when its first order is done.
 """
 
+import functools
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -124,4 +125,13 @@ def program_key(settings: Settings) -> Any:
         learner: {name: value for name, value in table.items() if not isinstance(value, float)}
         for learner, table in given.pop("learner").items()
     }
-    return tuple((name, repr(value)) for name, value in given.items() if name not in NUMBERS), repr(tables)
+    fixed = tuple((name, repr(value)) for name, value in given.items() if name not in NUMBERS)
+    return fixed, repr(tables), _reach(settings.t1, settings.t2, settings.stretch) if settings.task == "add" else None
+
+
+@functools.lru_cache(maxsize=1024)
+def _reach(t1: int, t2: int, stretch: int) -> int:
+    """How much of the past the add task keeps, which is a shape."""
+    from recurra.tasks import Add
+
+    return Add(t1, t2, stretch).reach

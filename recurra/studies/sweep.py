@@ -55,7 +55,7 @@ class Sweep:
         count = sum(len(batch.members) for batch in batches)
         label = f"{count:,} network{'s' * (count != 1)}"
         taken = 0  # network-steps of orders that are finished
-        with place, progress(label, total, True, "network-steps") as report:
+        with kept, place, progress(label, total, True, "network-steps") as report:
             planner.workers = place.workers()
             during = lambda done: report(taken + done)
             for order, found in place.each(_computing(place, during), planner.orders(batches)):
@@ -67,7 +67,6 @@ class Sweep:
                     planner.learn(order, found)
                     kept.add(order, found)
                 report(taken)
-        kept.finish()
         return failures
 
     def dataset(self, folder: Folder) -> "xarray.Dataset":
@@ -121,12 +120,21 @@ def _probed(planner: Planner, batch: Batch) -> tuple[float, float]:
 
 
 class Keeping:
-    """Groups on their way to the folder. Those that find no room wait in memory, and are tried again."""
+    """Groups on their way to the folder. Those that find no room wait in memory, and are tried again.
+
+    In the end, also if that is an interruption, `NotKeptError` says that there still is no room.
+    """
 
     def __init__(self, folder: Folder):
         self._folder = folder
         self._waiting: list[tuple[Order, Outcome]] = []
         self._has_complained = False
+
+    def __enter__(self) -> "Keeping":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._keep_all()
 
     def add(self, order: Order, outcome: Outcome) -> None:
         """Keep a finished order, and those that wait."""
@@ -137,10 +145,6 @@ class Keeping:
             if not self._has_complained:
                 say(f"{error} Meanwhile the study goes on, and it is tried again after each group.")
             self._has_complained = True
-
-    def finish(self) -> None:
-        """Keep what still waits; `NotKeptError` if there is no room for it."""
-        self._keep_all()
 
     def _keep_all(self) -> None:
         while self._waiting:

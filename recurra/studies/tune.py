@@ -79,14 +79,19 @@ class _Saying:
             say(f"{self._name}: {progress.phase} on fresh seeds")
 
 
-def summary(folder: Folder) -> Table:
-    """The chosen settings of each case, as they were confirmed."""
+def found_in(folder: Folder) -> list[dict[str, Any]]:
+    """What the search of each case came to, as far as they are finished."""
     try:
-        cases: list[dict[str, Any]] = json.loads((folder.path / TUNED).read_text())["cases"]
+        return json.loads((folder.path / TUNED).read_text())["cases"]
     except (OSError, ValueError, KeyError):
         raise FolderError(
             f"{folder.path} has no case whose search is finished: let `recurra tune` go on, and look again."
         ) from None
+
+
+def summary(folder: Folder) -> Table:
+    """The chosen settings of each case, as they were confirmed."""
+    cases = found_in(folder)
     names = list(dict.fromkeys(name for each in cases for name in each["case"]))
     header = (*map(heading, names), "Confirmed loss", "In the search", "Diverged", "Settings", "Network-steps")
     rows = []

@@ -8,9 +8,11 @@ from typing import Any
 
 import equinox as eqx
 import jax
+import jax.numpy as jnp
 import numpy as np
+from jaxtyping import Array, UInt32
 
-from recurra.engine.experiment import Experiment
+from recurra.engine.experiment import Experiment, KnownRows
 from recurra.engine.programs import Program, programs
 from recurra.engine.protocol import Members, Run
 from recurra.engine.scan import ScanEngine
@@ -35,7 +37,10 @@ def compute(order: Order, report: Callable[[int], None] = lambda done: None) -> 
     began = time.perf_counter()
     with _x64(order.x64), asked_to_stop() as asked:
         settings = [checked({**each, "learners": tuple(each["learners"])}) for each in order.settings]
-        rows = [_Rows(order, settings, program) for program in programs([experiment_of(each) for each in settings])]
+        shapes = KnownRows()
+        rows = [
+            _Rows(order, settings, program) for program in programs([experiment_of(each, shapes) for each in settings])
+        ]
         taken = 0
         for each in rows:
             each.take(asked, lambda done, before=taken: report(before + done))
@@ -75,7 +80,7 @@ class _Rows:
             self.seconds = time.perf_counter() - began
             if order.returns_state:
                 _, *arrays = run.snapshot()
-                self.states = [tuple(array[i] for array in arrays) for i in range(count)]
+                self.states = [tuple(array[i, ...] for array in arrays) for i in range(count)]
 
 
 def _outcome(order: Order, settings: Settings, rows: list[_Rows], seconds: float) -> Outcome:
@@ -110,22 +115,23 @@ def window_of(settings: Settings) -> int:
     return settings.window or max(settings.steps // 100, 1)
 
 
-def experiment_of(settings: Settings) -> Experiment:
+def experiment_of(settings: Settings, shapes: KnownRows | None = None) -> Experiment:
     """One network of a study, as an engine runs it."""
     parts = build(settings)
     (learner,) = parts.learners.values()
-    return Experiment.of(parts.network, {APPLIED: learner}, parts.optimizer, parts.task, settings.streams)
+    rows = (shapes or KnownRows())(parts.task, parts.network.cell.dtype)
+    return Experiment.of(parts.network, {APPLIED: learner}, parts.optimizer, parts.task, settings.streams, rows=rows)
 
 
 def _keys(settings: Sequence[Settings], members: Sequence[Member]) -> Any:
     """A key for each member: as in `recurra.train`, from the key of its settings and its seed."""
     roots = np.array([settings[member.row].key for member in members], np.uint32)
     seeds = np.array([member.seed for member in members], np.uint32)
-    return _fold(roots, seeds)
+    return _fold(jnp.asarray(roots), jnp.asarray(seeds))
 
 
 @eqx.filter_jit
-def _fold(roots: np.ndarray, seeds: np.ndarray) -> Any:
+def _fold(roots: UInt32[Array, " members"], seeds: UInt32[Array, " members"]) -> Any:
     return jax.vmap(lambda root, seed: jax.random.fold_in(jax.random.key(root), seed))(roots, seeds)
 
 

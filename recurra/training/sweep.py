@@ -7,7 +7,7 @@ import numpy as np
 from jaxtyping import PRNGKeyArray
 
 from recurra import checks
-from recurra.engine.experiment import Experiment
+from recurra.engine.experiment import Experiment, KnownRows
 from recurra.engine.programs import Program, programs
 from recurra.engine.protocol import Engine, Members
 from recurra.engine.scan import ScanEngine
@@ -91,7 +91,8 @@ def sweep(
     }
     looks = every, evaluate_steps
     found = Swept(points, which, steps, window, record_every)
-    cases = [_case(with_settings(given, settings), settings, steps, looks) for settings in points.settings]
+    rows = KnownRows()
+    cases = [_case(with_settings(given, settings), settings, steps, looks, rows) for settings in points.settings]
     total = len(cases) * len(which) * steps
     label = f"{len(cases):,} point{'s' * (len(cases) > 1)}, {len(which)} seed{'s' * (len(which) > 1)}"
     before = 0
@@ -128,7 +129,11 @@ class _Case(NamedTuple):
 
 
 def _case(
-    given: dict[str, Any], settings: Mapping[str, Any], steps: int, looks: tuple[int | None, int | None]
+    given: dict[str, Any],
+    settings: Mapping[str, Any],
+    steps: int,
+    looks: tuple[int | None, int | None],
+    rows: KnownRows,
 ) -> _Case:
     network, learner, task, streams = (given[name] for name in ("network", "learner", "task", "streams"))
     probes, record = given["probes"], given["record"]
@@ -136,7 +141,8 @@ def _case(
         arguments.check(network, learner, task, steps, streams, probes, record)
         learners = {APPLIED: learner, **probes}
         recorder = StepRecorder.of(record, learners)
-        experiment = Experiment.of(network, learners, given["optimizer"], task, int(streams), recorder)
+        shapes = rows(task, network.cell.dtype)
+        experiment = Experiment.of(network, learners, given["optimizer"], task, int(streams), recorder, shapes)
         return _Case(experiment, Plan.of(network, given["evaluate"], *looks, steps, int(streams)))
     except (ValueError, TypeError) as error:
         if not settings:
