@@ -6,7 +6,6 @@ DIR/figures/NAME.svg   each figure once more, to take away; NAME.png likewise
 DIR/data/NAME.csv      the numbers it shows, and tables that have no figure
 """
 
-import base64
 import csv
 import io
 import json
@@ -15,17 +14,14 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
-from jinja2 import Environment, FileSystemLoader, StrictUndefined
-from markupsafe import Markup, escape
-
 from recurra.paper import plots, wording
 from recurra.paper.book import Book
+from recurra.paper.embedding import picture, template
 from recurra.paper.figures.drawn import Data, Drawn, Table
 from recurra.paper.score import STATUSES as STATUSES
 from recurra.paper.score import Row, Score, Scores
 from recurra.saved.whole_files import write_whole
 
-TEMPLATE = "page.html.jinja"
 #: a vector graphic larger than this many bytes is shown as a picture
 LARGEST = 600_000
 #: what a claim rests on, by the class that the page's filter knows it by
@@ -105,12 +101,8 @@ def _written(directory: Path, name: str, drawn: Drawn) -> dict[str, Any]:
     _write(directory / "figures" / f"{name}.png", png)
     for suffix, table in drawn.tables.items():
         _write(directory / "data" / f"{name}{suffix}.csv", _csv(table))
-    if len(svg.encode()) <= LARGEST:
-        picture = svg.replace("<svg ", f'<svg role="img" aria-label="{escape(drawn.alt)}" ', 1)
-    else:
-        source = base64.b64encode(png).decode()
-        picture = f'<img alt="{escape(drawn.alt)}" src="data:image/png;base64,{source}">'
-    return dict(name=name, picture=Markup(picture), drawn=drawn, width=float(drawn.figure.get_figwidth()))
+    shown = picture(drawn.figure, name, drawn.alt, LARGEST)
+    return dict(name=name, picture=shown, drawn=drawn, width=float(drawn.figure.get_figwidth()))
 
 
 def _csv(table: Table) -> str:
@@ -122,14 +114,8 @@ def _csv(table: Table) -> str:
 
 
 def _template() -> Any:
-    loader = FileSystemLoader(Path(__file__).parent)
-    environment = Environment(
-        loader=loader, autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
-    )
-    environment.filters.update(
-        subscripts=wording.subscripts, estimate=wording.estimate, tied=wording.tied, spaced=wording.spaced, kind=kind
-    )
-    return environment.get_template(TEMPLATE)
+    own = {name: getattr(wording, name) for name in ("subscripts", "estimate", "tied", "spaced")}
+    return template(__package__, **own, kind=kind)
 
 
 def _profile_name(made: Mapping[str, Any]) -> str:

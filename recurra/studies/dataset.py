@@ -4,8 +4,12 @@ Groups are flat: a row for each network. The whole study has dimensions point, s
 each setting that varies. `by_settings` gives it a dimension for each of them where its points make a grid.
 """
 
+import io
 import json
-from collections.abc import Iterable, Sequence
+import signal
+import threading
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -13,6 +17,7 @@ import numpy as np
 from recurra import __version__
 from recurra.studies.choices import Choices, Uniform
 from recurra.studies.order import Order, Outcome
+from recurra.training.interrupts import ASKING
 
 if TYPE_CHECKING:
     import xarray
@@ -57,6 +62,39 @@ def group_of(order: Order, outcome: Outcome) -> "xarray.Dataset":
             "recurra_version": __version__,
         },
     )
+
+
+def to_bytes(data: "xarray.Dataset") -> bytes:
+    """A data set as the content of a netCDF file. HDF5 crashes where a disk is full, so it writes to memory."""
+    with _undisturbed():
+        return bytes(data.to_netcdf(engine="h5netcdf"))
+
+
+def from_bytes(content: bytes) -> "xarray.Dataset":
+    """The data set that a netCDF file of this content has."""
+    import xarray
+
+    with _undisturbed(), xarray.open_dataset(io.BytesIO(content), engine="h5netcdf") as data:
+        return data.load()
+
+
+@contextmanager
+def _undisturbed() -> Iterator[None]:
+    """Signals wait until it is over: h5netcdf does not get over an exception in its midst."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    came: list[int] = []
+    before = {number: handler for number in ASKING if callable(handler := signal.getsignal(number))}
+    for number in before:
+        signal.signal(number, lambda number, _: came.append(number))
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+        if came:
+            before[came[0]](came[0], None)
 
 
 def whole(

@@ -14,7 +14,6 @@ damaged file is found.
 
 import difflib
 import hashlib
-import io
 import json
 import tomllib
 from collections.abc import Iterator, Sequence
@@ -120,23 +119,21 @@ class Folder:
 
     def keep(self, order: Order, outcome: Outcome) -> None:
         """Keep a finished order."""
-        from recurra.studies.dataset import group_of
+        from recurra.studies.dataset import group_of, to_bytes
 
-        content = bytes(group_of(order, outcome).to_netcdf(engine="h5netcdf"))
+        content = to_bytes(group_of(order, outcome))
         name = f"{len(order.members)}-{hashlib.sha256(content).hexdigest()[:DIGITS]}.nc"
         with self.keeping("What was computed"):
             write_whole(self._groups / name, lambda file: file.write(content))
 
     def groups(self) -> "Iterator[xarray.Dataset]":
         """All groups that are kept, as `dataset.group_of` made them."""
-        import xarray
+        from recurra.studies.dataset import from_bytes
 
         for path in sorted(self._groups.glob("*.nc")):
-            content = self._read(path)
-            with xarray.open_dataset(content, engine="h5netcdf") as data:
-                yield data.load()
+            yield from_bytes(self._read(path))
 
-    def _read(self, path: Path) -> Any:
+    def _read(self, path: Path) -> bytes:
         try:
             content = path.read_bytes()
         except OSError as error:
@@ -146,7 +143,7 @@ class Folder:
                 f"The kept group {path} is damaged: delete it and run the study again. Only its "
                 f"{path.stem.partition('-')[0]} networks are repeated."
             )
-        return io.BytesIO(content)
+        return content
 
     def done(self, settings: Sequence[dict[str, Any]]) -> set[tuple[int, int]]:
         """The networks that are finished, each a point's number and a seed. `settings` are those of each point."""
@@ -176,10 +173,11 @@ class Folder:
 
     def save(self, data: "xarray.Dataset") -> Path:
         """Write the data set of the whole study."""
-        from recurra.training.result import save
+        from recurra.studies.dataset import to_bytes
 
+        content = to_bytes(data)
         with self.keeping(DATA):
-            save(data, self.path / DATA)
+            write_whole(self.path / DATA, lambda file: file.write(content))
         return self.path / DATA
 
     @contextmanager

@@ -63,10 +63,10 @@ class Planner:
         left = sum(len(batch.members) for batch in batches)
         for batch in batches:
             gains: bool | None = None
-            while batch.members:
-                count = self._size(batch, left)
-                some, batch.members = batch.members[:count], batch.members[count:]
-                left -= len(some)
+            first = 0
+            while first < len(batch.members):
+                some = batch.members[first : first + self._size(batch, left)]
+                first, left = first + len(some), left - len(some)
                 gains = self._gains(batch.settings, len(some)) if gains is None else gains
                 yield self.order(some, gains)
 

@@ -1,12 +1,7 @@
 """The page of a run: one file that needs no other, and no network."""
 
-import base64
-from importlib.resources import files
 from pathlib import Path
 from typing import Any
-
-from jinja2 import Environment, FileSystemLoader, StrictUndefined
-from markupsafe import Markup, escape
 
 from recurra import __version__
 from recurra.cli.learning import models, report
@@ -14,26 +9,17 @@ from recurra.cli.learning.figures import all_figures
 from recurra.cli.learning.live import number
 from recurra.cli.learning.places import PAGE
 from recurra.cli.learning.session import Session
-from recurra.paper import plots
+from recurra.paper.embedding import picture, template
 from recurra.saved.whole_files import write_whole
 
-TEMPLATE = "page.html.jinja"
 #: a vector graphic larger than this many bytes is shown as a picture
 LARGEST = 400_000
 
 
 def write_page(folder: Path, session: Session, name: str) -> Path:
     """Write the page of a run on the input of this name; where it is."""
-    environment = Environment(
-        loader=FileSystemLoader(Path(str(files(__package__ or "")))),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    environment.filters["number"] = number
     lines = report.lines(session)
-    text = environment.get_template(TEMPLATE).render(
+    text = template(__package__, number=number).render(
         title=f"{session.encoder.layout.target.name}, {_ahead(session.horizon)}",
         name=name,
         verdict=report.verdict(session),
@@ -54,13 +40,7 @@ def _ahead(horizon: int) -> str:
 
 
 def _figure(name: str, title: str, caption: str, figure: Any) -> dict[str, Any]:
-    svg = plots.svg(figure, name)
-    if len(svg.encode()) <= LARGEST:
-        picture = svg.replace("<svg ", f'<svg role="img" aria-label="{escape(title)}" ', 1)
-    else:
-        source = base64.b64encode(plots.png(figure)).decode()
-        picture = f'<img alt="{escape(title)}" src="data:image/png;base64,{source}">'
-    return {"name": name, "title": title, "caption": caption, "picture": Markup(picture)}
+    return {"name": name, "title": title, "caption": caption, "picture": picture(figure, name, title, LARGEST)}
 
 
 def _settings(session: Session) -> dict[str, str]:

@@ -1,17 +1,11 @@
 """The page of a study: one file that needs no other, and no network."""
 
-import base64
 import json
-import warnings
-from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from jinja2 import Environment, FileSystemLoader, StrictUndefined
-from markupsafe import Markup, escape
-
 from recurra import __version__
-from recurra.paper import plots
+from recurra.paper.embedding import picture, template
 from recurra.saved.whole_files import write_whole
 from recurra.studies.pages import figures, summary, tables, words
 from recurra.studies.pages.choosing import chosen_of
@@ -20,7 +14,7 @@ from recurra.studies.pages.points import Points
 if TYPE_CHECKING:
     import xarray
 
-PAGE, TEMPLATE = "index.html", "page.html.jinja"
+PAGE = "index.html"
 #: a vector graphic of more bytes is shown as a picture, of so many dots an inch
 LARGEST, DOTS = 200_000, 140
 #: failures, and rows of a table that are shown without being asked for
@@ -29,14 +23,7 @@ MOST_FAILURES, FEW_ROWS = 50, 12
 
 def write_page(folder: Path, data: "xarray.Dataset", name: str) -> Path:
     """Write the page of a study of this name, finished or not; where it is."""
-    environment = Environment(
-        loader=FileSystemLoader(Path(str(files(__package__ or "")))),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    text = environment.get_template(TEMPLATE).render(**_content(data, name))
+    text = template(__package__).render(**_content(data, name))
     path = folder / PAGE
     write_whole(path, lambda file: file.write(text.encode("utf-8", "replace")))
     return path
@@ -87,13 +74,5 @@ def _flat(values: dict[str, Any]) -> dict[str, str]:
 
 
 def _figure(drawn: figures.Drawn) -> dict[str, Any]:
-    with warnings.catch_warnings():  # a letter that the font lacks is drawn as a box
-        warnings.filterwarnings("ignore", "Glyph .* missing from", UserWarning)
-        svg = plots.svg(drawn.figure, drawn.name)
-        label = escape(drawn.title)
-        if len(svg.encode()) <= LARGEST:
-            picture = svg.replace("<svg ", f'<svg role="img" aria-label="{label}" ', 1)
-        else:
-            source = base64.b64encode(plots.png(drawn.figure, DOTS)).decode()
-            picture = f'<img alt="{label}" src="data:image/png;base64,{source}">'
-    return {"name": drawn.name, "title": drawn.title, "caption": drawn.caption, "picture": Markup(picture)}
+    shown = picture(drawn.figure, drawn.name, drawn.title, LARGEST, DOTS)
+    return {"name": drawn.name, "title": drawn.title, "caption": drawn.caption, "picture": shown}

@@ -1,18 +1,12 @@
 """The page of a search: one file that needs no other, and no network."""
 
-import base64
 import math
 from collections.abc import Sequence
-from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-from jinja2 import Environment, FileSystemLoader, StrictUndefined
-from markupsafe import Markup, escape
-from matplotlib.figure import Figure
-
 from recurra import __version__
-from recurra.paper import plots
+from recurra.paper.embedding import picture, template
 from recurra.saved.whole_files import write_whole
 from recurra.studies.pages import words
 from recurra.studies.tuning.against import settings_figure
@@ -21,7 +15,7 @@ from recurra.studies.tuning.objective import Point
 from recurra.studies.tuning.tuned import Chosen, TriedTrial, Tuned
 from recurra.studies.tuning.worth import worth_figure
 
-PAGE, TEMPLATE = "tuned.html", "page.html.jinja"
+PAGE = "tuned.html"
 #: a vector graphic of more bytes is shown as a picture, of so many dots an inch
 LARGEST, DOTS = 200_000, 140
 NONE = words.NONE
@@ -29,15 +23,8 @@ NONE = words.NONE
 
 def write_page(folder: Path, cases: Sequence[Tuned], name: str) -> Path:
     """Write the page of all cases of a study of this name; where it is."""
-    environment = Environment(
-        loader=FileSystemLoader(Path(str(files(__package__ or "")))),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
     shown = [_case(number, tuned, _apart(cases)) for number, tuned in enumerate(cases)]
-    text = environment.get_template(TEMPLATE).render(name=name, spent=_spent(cases), cases=shown, made=_made(cases))
+    text = template(__package__).render(name=name, spent=_spent(cases), cases=shown, made=_made(cases))
     path = folder / PAGE
     write_whole(path, lambda file: file.write(text.encode("utf-8", "replace")))
     return path
@@ -162,18 +149,10 @@ def _figures(number: int, tuned: Tuned) -> list[dict[str, Any]]:
     drawn = [("settings", "Loss against each setting", against, settings_figure(tuned))]
     drawn.append(("worth", "Cost, importance and confirmation", worth, worth_figure(tuned)))
     return [
-        {"title": title, "caption": caption, "picture": _picture(f"{what}-{number}", title, figure)}
+        {"title": title, "caption": caption, "picture": picture(figure, f"{what}-{number}", title, LARGEST, DOTS)}
         for what, title, caption, figure in drawn
         if figure is not None
     ]
-
-
-def _picture(name: str, title: str, figure: Figure) -> Markup:
-    svg = plots.svg(figure, name)
-    if len(svg.encode()) <= LARGEST:
-        return Markup(svg.replace("<svg ", f'<svg role="img" aria-label="{escape(title)}" ', 1))
-    source = base64.b64encode(plots.png(figure, DOTS)).decode()
-    return Markup(f'<img alt="{escape(title)}" src="data:image/png;base64,{source}">')
 
 
 def _spent(cases: Sequence[Tuned]) -> str:
