@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import synthetic
-from recurra.paper import page, plots
+from recurra.paper import embedding, page, plots
 from recurra.paper.book import Book, Figure, Section
 from recurra.paper.commands import BOOKS
 from recurra.paper.figures import FIGURES
@@ -317,4 +317,4 @@ def test_the_twenty_counts_of_table_1_stand_in_its_rows(paper):
 
 
 def test_the_template_is_part_of_the_package():
-    assert (Path(page.__file__).parent / page.TEMPLATE).is_file()
+    assert (Path(page.__file__).parent / embedding.TEMPLATE).is_file()

@@ -205,6 +205,18 @@ def test_two_sweeps_into_one_folder(tmp_path, whole):
 
 
 @pytest.mark.slow
+def test_two_sweeps_begin_at_once(tmp_path, whole):
+    """In a folder that is new: one of them has it."""
+    out = tmp_path / "out"
+    with begun(out) as one, begun(out) as other:
+        said = {each: each.communicate(timeout=200)[1] for each in (one, other)}
+    lucky, refused = sorted((one, other), key=lambda each: each.returncode)
+    assert (lucky.returncode, refused.returncode) == (0, 2), list(said.values())
+    assert "in use by another" in said[refused]
+    same_bits(out, whole)
+
+
+@pytest.mark.slow
 def test_files_may_not_grow(tmp_path, whole):
     """As on a full disk: groups do not fit, and nothing that is half-written is left."""
     out = tmp_path / "out"
