@@ -14,7 +14,7 @@ from recurra import __version__
 from recurra.cli import stopping
 from recurra.cli.comparison import is_of_same_command, print_table, run
 from recurra.cli.compiled import keep_compiled_programs
-from recurra.cli.extras import lacking
+from recurra.cli.extras import need
 from recurra.cli.learning.command import learn_command
 from recurra.cli.options import setting
 from recurra.cli.output import Output
@@ -69,12 +69,6 @@ def _common(
         bool | None, typer.Option("--version", help="Show the version and exit.", callback=_show_version, is_eager=True)
     ] = None,
 ) -> None: ...
-
-
-def _need(extra: str, who: str, *only: str) -> None:
-    """Complain before anything is computed if an extra, or some of it, is not installed."""
-    if line := lacking(extra, who, *only):
-        raise SettingsError(line)
 
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON for programs, and nothing else, on standard output.")]
@@ -142,7 +136,7 @@ def train_command(
     if out is None:
         check_device()
         raise typer.Exit(run(settings, build(settings), None, as_json, checkpoint))
-    _need("results", "`recurra train --out`")
+    need("results", "`recurra train --out`")
 
     def is_own(path: Path) -> bool:
         if checkpoint is None:
@@ -170,7 +164,7 @@ def reproduce_paper(
     steps: Annotated[int | None, typer.Option(help="Steps of the loss curves, in place of the profile's.")] = None,
 ) -> None:
     """Reproduce the paper: figures, table and a ledger of its claims. What is kept in the folder is not run again."""
-    _need("paper", "`recurra reproduce`")
+    need("paper", "`recurra reproduce`")
     from recurra.paper.commands import run_command
     from recurra.paper.reproduction import REPRODUCTION
 
@@ -184,7 +178,7 @@ def study_beyond_the_paper(
     out: Annotated[Path, typer.Option(help="Folder for the page, the data and the kept runs.")] = Path("beyond"),
 ) -> None:
     """Answer what the paper leaves open, by experiment. What is kept in the folder is not run again."""
-    _need("paper", "`recurra beyond`")
+    need("paper", "`recurra beyond`")
     from recurra.paper.beyond.book import BEYOND
     from recurra.paper.commands import run_command
 
@@ -204,7 +198,7 @@ def bench_command(
 ) -> None:
     """Measure step times of the library on this machine, beside what the machine itself can do."""
     if out is not None:
-        _need("paper", "`recurra bench --out`", "matplotlib")
+        need("paper", "`recurra bench --out`", "matplotlib")
     _use_cores(cores)  # before JAX counts them
     check_device()
     from recurra.cli.bench_report import measure_all
@@ -226,7 +220,7 @@ def report(
     out: Annotated[Path, typer.Argument(help="Folder of an earlier `recurra reproduce` or `recurra beyond`.")],
 ) -> None:
     """Rebuild the page from the runs that are kept."""
-    _need("paper", "`recurra report`")
+    need("paper", "`recurra report`")
     from recurra.paper.commands import report_command
 
     _write_page(lambda: report_command(out))

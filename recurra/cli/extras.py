@@ -24,6 +24,14 @@ def lacking(extra: str, who: str, *only: str) -> str | None:
     return f"{who} needs {named}, which {are} not installed: pip install 'recurra[{extra}]'"
 
 
+def need(extra: str, who: str, *only: str) -> None:
+    """Complain before anything is computed if an extra, or some of it, is not installed."""
+    if line := lacking(extra, who, *only):
+        from recurra.studies.settings import SettingsError  # it is pydantic's, which may be what is missing
+
+        raise SettingsError(line)
+
+
 def _is_installed(name: str) -> bool:
     try:
         return find_spec(name) is not None

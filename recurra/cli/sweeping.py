@@ -1,8 +1,6 @@
 """The commands `recurra sweep`, `recurra show` and `recurra tune`."""
 
-import json
-import math
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -11,35 +9,30 @@ import typer
 
 from recurra.cli import stopping
 from recurra.cli.comparison import print_table
-from recurra.cli.extras import lacking
+from recurra.cli.extras import need
+from recurra.cli.placing import (
+    CaFile,
+    Cert,
+    Cluster,
+    Key,
+    Local,
+    Slurm,
+    Workers,
+    place_of,
+    print_job_of,
+    words_of,
+)
+from recurra.cli.showing import print_json, show, show_search
 from recurra.cli.streams import complain
 from recurra.studies.parts import check_device
 from recurra.studies.settings import SettingsError
 from recurra.training.console import say
 
 if TYPE_CHECKING:
-    import xarray
-
-    from recurra.studies.folder import Folder
-    from recurra.studies.places.base import Place, Tls
+    from recurra.studies.places.base import Place
 
 StudyFile = Annotated[Path, typer.Argument(help="TOML file of the study.", metavar="STUDY")]
 Out = Annotated[Path, typer.Option("--out", help="Folder for what is finished, the data set and the page.")]
-Local = Annotated[bool, typer.Option("--local", help="Run here, on all cores or GPUs. This is the default.")]
-Workers = Annotated[
-    int | None, typer.Option("--workers", min=1, help="Run here, in so many processes that share the cores.")
-]
-Cluster = Annotated[
-    str | None,
-    typer.Option("--cluster", help="Run on a Dask cluster: its scheduler's address, such as tcp://host:8786."),
-]
-Slurm = Annotated[
-    Path | None, typer.Option("--slurm", help="Run in jobs of SLURM: a TOML file of options of dask-jobqueue.")
-]
-CaFile = Annotated[Path | None, typer.Option("--tls-ca-file", help="For tls:// addresses: the authority's file.")]
-Cert = Annotated[Path | None, typer.Option("--tls-cert", help="For tls:// addresses: this machine's certificate.")]
-Key = Annotated[Path | None, typer.Option("--tls-key", help="For tls:// addresses: the certificate's key.")]
-PANEL = "Where it runs"
 
 
 def sweep_command(
@@ -61,11 +54,11 @@ def sweep_command(
 
     For example: recurra sweep examples/learning_rates.toml --out rates --dry-run
     """
-    _need("results", "`recurra sweep`")
+    need("results", "`recurra sweep`")
     with _readable_errors():
-        make = _place(local, workers, cluster, slurm, (tls_ca_file, tls_cert, tls_key))
+        make = place_of(local, workers, cluster, slurm, (tls_ca_file, tls_cert, tls_key))
         if print_job:
-            _print_job(slurm, make)
+            print_job_of(slurm, make)
             return
         from recurra.studies.study import Study
 
@@ -74,7 +67,7 @@ def sweep_command(
         if dry_run:
             _estimate(read, out)
             return
-        _carry_out(read, out, make(), _where(workers, cluster, slurm))
+        _carry_out(read, out, make(), words_of(workers, cluster, slurm))
 
 
 def _carry_out(study: Any, out: Path, place: "Place", where: str) -> None:
@@ -93,7 +86,7 @@ def _carry_out(study: Any, out: Path, place: "Place", where: str) -> None:
             raise typer.Exit(status) from None
         folder.remember(made_by(where, failures))
         data = sweep.dataset(folder)
-        _show(folder, data)
+        show(folder, data)
         from recurra.studies.dataset import by_settings
 
         say(f"The data set is {folder.save(by_settings(data))}.")
@@ -134,21 +127,21 @@ def show_command(
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON for programs on standard output.")] = False,
 ) -> None:
     """Show what a study has found so far: a table, and a page in its folder."""
-    _need("results", "`recurra show`")
+    need("results", "`recurra show`")
     with _readable_errors():
         from recurra.studies.folder import Folder
 
         found = Folder.existing(folder)
         if found.is_search():
-            _show_search(found, as_json)
+            show_search(found, as_json)
             return
         from recurra.studies.sweep import Sweep
 
         data = Sweep(found.study()).dataset(found)
         if as_json:
-            _print_json(data)
+            print_json(data)
         else:
-            _show(found, data)
+            show(found, data)
 
 
 def tune_command(
@@ -166,10 +159,10 @@ def tune_command(
 
     Several processes may work on one folder at the same time. The same command goes on after a stop.
     """
-    _need("scale", "`recurra tune`", "optuna")
-    _need("results", "`recurra tune`")
+    need("scale", "`recurra tune`", "optuna")
+    need("results", "`recurra tune`")
     with _readable_errors():
-        make = _place(local, workers, cluster, slurm, (tls_ca_file, tls_cert, tls_key))
+        make = place_of(local, workers, cluster, slurm, (tls_ca_file, tls_cert, tls_key))
         from recurra.studies.folder import Folder, NotKeptError
         from recurra.studies.study import Study
         from recurra.studies.tune import tune
@@ -191,116 +184,7 @@ def tune_command(
             status = stopping.status(error)
             say(f"Interrupted: finished trials are kept in {out}, and the same command goes on from there.")
             raise typer.Exit(status) from None
-        _show_search(folder)
-
-
-def _show(folder: "Folder", data: "xarray.Dataset") -> None:
-    """Print the best settings, and write the page if what draws it is installed."""
-    from recurra.studies.pages import tables
-
-    table = tables.rows(data)
-    print_table(table.header, table.rows)
-    for note in table.notes:
-        print(note)
-    if line := lacking("paper", "The page", "matplotlib", "jinja2", "scipy"):
-        say(line)
-        return
-    from recurra.studies.pages.page import write_page
-
-    with folder.keeping("The page"):
-        say(f"The page is {write_page(folder.path, data, folder.path.resolve().name)}.")
-
-
-def _show_search(folder: "Folder", as_json: bool = False) -> None:
-    from recurra.studies.tune import PAGE, found_in, summary
-
-    if as_json:
-        print(json.dumps(found_in(folder), indent=2, allow_nan=False))
-        return
-    table = summary(folder)
-    print_table(table.header, table.rows)
-    for note in table.notes:
-        print(note)
-    page = folder.path / PAGE
-    if page.exists():
-        say(f"The page is {page}.")
-
-
-def _print_json(data: "xarray.Dataset") -> None:
-    from dataclasses import asdict
-
-    from recurra.studies.pages.choosing import chosen
-
-    print(json.dumps([_finite(asdict(each)) for each in chosen(data)], indent=2, allow_nan=False))
-
-
-def _finite(value: Any) -> Any:
-    """Plain data as JSON has it, which knows no nan."""
-    if isinstance(value, dict):
-        return {str(name): _finite(each) for name, each in value.items()}
-    if isinstance(value, list | tuple):
-        return [_finite(each) for each in value]
-    value = value.item() if hasattr(value, "item") else value
-    return None if isinstance(value, float) and not math.isfinite(value) else value
-
-
-def _place(
-    local: bool, workers: int | None, cluster: str | None, slurm: Path | None, tls: tuple[Path | None, ...]
-) -> "Callable[[], Place]":
-    """What makes the place that was asked for; what cannot be is refused at once."""
-    asked = [
-        option
-        for option, value in (("--local", local), ("--workers", workers), ("--cluster", cluster), ("--slurm", slurm))
-        if value
-    ]
-    if len(asked) > 1:
-        raise SettingsError(f"{' and '.join(asked)} say different things about where to run: choose one.")
-    if any(tls) and not cluster:
-        raise SettingsError("--tls-ca-file, --tls-cert and --tls-key belong to --cluster tls://…: leave them out.")
-    if workers or cluster:
-        _need("scale", asked[0], "distributed")
-    if slurm:
-        _need("scale", "--slurm", "distributed", "dask_jobqueue")
-    if workers:
-        from recurra.studies.places.workers import LocalWorkers
-
-        return lambda: LocalWorkers(workers)
-    if cluster:
-        from recurra.studies.places.dask import Cluster as Dask
-
-        files = _tls(tls)
-        return lambda: Dask(cluster, files)
-    if slurm:
-        from recurra.studies.places.slurm import Slurm as Jobs
-
-        jobs = Jobs(slurm)
-        return lambda: jobs
-    from recurra.studies.places.local import Local as Here
-
-    return Here
-
-
-def _tls(files: tuple[Path | None, ...]) -> "Tls | None":
-    from recurra.studies.places.base import Tls
-
-    if not any(files):
-        return None
-    ca_file, cert, key = files
-    if ca_file is None or cert is None or key is None:
-        raise SettingsError("TLS needs all of --tls-ca-file, --tls-cert and --tls-key: give the missing ones.")
-    return Tls(ca_file, cert, key)
-
-
-def _print_job(slurm: Path | None, make: Callable[[], Any]) -> None:
-    if slurm is None:
-        raise SettingsError("--print-job shows the job of --slurm: add --slurm template.toml.")
-    print(make().print_job())
-
-
-def _where(workers: int | None, cluster: str | None, slurm: Path | None) -> str:
-    if cluster:
-        return "a Dask cluster"
-    return "jobs of a queue" if slurm else f"{workers} processes of one machine" if workers else "one machine"
+        show_search(folder)
 
 
 def _duration(seconds: float) -> str:
@@ -309,12 +193,6 @@ def _duration(seconds: float) -> str:
         if seconds >= 2 * size:
             return f"{seconds / size:.1f} {name}"
     return f"{seconds:.0f} seconds"
-
-
-def _need(extra: str, who: str, *only: str) -> None:
-    """Complain before anything is computed if an extra, or some of it, is not installed."""
-    if line := lacking(extra, who, *only):
-        raise SettingsError(line)
 
 
 @contextmanager
