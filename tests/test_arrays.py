@@ -47,8 +47,8 @@ def by_hand(network, learner, task, steps, streams=1):
 
 
 #: those whose work is cut up differently by an engine, and others
-LEARNERS = [rc.RFLO(), rc.EfficientBPTT(T=7)]
-OTHERS = [rc.RTRL(), rc.UORO(), rc.FutureBPTT(T=4), rc.DNI(0.01)]
+LEARNERS = [rc.EfficientBPTT(T=7)]
+OTHERS = [rc.RFLO(), rc.RTRL(), rc.UORO(), rc.FutureBPTT(T=4), rc.DNI(0.01)]
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,7 @@ FOLDER = Path(__file__).parents[1] / "benchmarks"
         pytest.param("agreement.check(['rtrl', 'uoro', 'e-bptt'], 'lstm', 3)", marks=pytest.mark.slow),
         "agreement.check(['rflo', 'e-bptt'], 'rnn', 3)",
         pytest.param("agreement.check(['uoro'], 'rnn', 3)", marks=pytest.mark.slow),
-        "textbook_agreement.check(['rflo'])",
+        pytest.param("textbook_agreement.check(['rflo'])", marks=pytest.mark.slow),
         pytest.param("textbook_agreement.check(['rtrl', 'uoro', 'f-bptt'])", marks=pytest.mark.slow),
     ],
 )

@@ -329,7 +329,7 @@ def test_who_diverged_is_told_and_has_learnt_nothing():
 @pytest.mark.parametrize(
     ("question", "data"),
     [
-        (predictor, predicting()),
+        pytest.param(predictor, predicting(), marks=pytest.mark.slow),
         (predictor, predicting(TRUE._replace(conditions=("mimic/1",), gap=-0.01))),
         (gated, gating()),
         (gated, {name: run for name, run in gating(only=HERE).items() if "loss" in name}),

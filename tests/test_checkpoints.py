@@ -215,6 +215,7 @@ def test_two_runs_cannot_share_a_checkpoint(tmp_path):
     assert [path.name for path in tmp_path.iterdir()] == ["run.safetensors"]
 
 
+@pytest.mark.slow
 def test_a_checkpoint_of_four_cores_goes_on_with_the_same_bits_on_two(tmp_path, monkeypatch):
     """Bits depend on how many seeds are computed together, so a run keeps to the groups it began with."""
     settings = {"learner": rc.ROK(r=2), "seeds": 14, "window": 1000, "net": network(8), "steps": 3000}
@@ -246,6 +247,7 @@ def test_an_exception_from_progress_loses_nothing(tmp_path, after):
     np.testing.assert_array_equal(later.loss, whole.loss)
 
 
+@pytest.mark.slow
 def test_a_checkpoint_of_other_settings_is_refused_while_it_is_not_finished(tmp_path):
     file, rows = tmp_path / "run.safetensors", np.full((50, 2), 0.5)
     settings = {"optimizer": optax.sgd(0.01), "task": rc.Arrays(rows, rows, repeat=True)}

@@ -52,8 +52,14 @@ def test_registry_is_complete():
     assert general == {"rtrl", "uoro", "e-bptt", "f-bptt", "dni", "fixed"}
 
 
-@each_pair
-@pytest.mark.parametrize("dtype", ["bfloat16", "float32", "float64"])
+@pytest.mark.parametrize(
+    ("name", "cell", "dtype"),
+    [
+        pytest.param(*pair, dtype, marks=() if "rnn" in pair or dtype == "float32" else pytest.mark.slow)
+        for pair in PAIRS
+        for dtype in ("bfloat16", "float32", "float64")
+    ],
+)
 def test_structure_and_dtype(name, cell, dtype):
     """A gradient like the weights, a state like the first state, nothing in another dtype; the same of what is due."""
     learner = LEARNERS[name]()
@@ -82,7 +88,17 @@ def test_structure_and_dtype(name, cell, dtype):
     assert {str(leaf.dtype) for leaf in floats} <= {dtype}
 
 
-@pytest.mark.parametrize(("name", "cell"), [pair for pair in PAIRS if pair[1] in ("lstm", "general")])
+FED_BACK = {("rtrl", "general"), ("uoro", "lstm"), ("rflo", "lstm"), ("e-bptt", "lstm"), ("dni", "lstm")}
+
+
+@pytest.mark.parametrize(
+    ("name", "cell"),
+    [
+        pytest.param(*pair, marks=() if pair in FED_BACK else pytest.mark.slow)
+        for pair in PAIRS
+        if pair[1] in ("lstm", "general")
+    ],
+)
 def test_random_feedback_serves_every_learner(name, cell):
     """Every gradient is the one that credit through the fixed weights gives, handed over by hand."""
     learner = LEARNERS[name](**({"T": 3} if name in ("e-bptt", "f-bptt") else {}))

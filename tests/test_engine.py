@@ -34,7 +34,7 @@ def sizes(learner, count, carried=None, n=4):
     key = jax.random.key(0)
     program, _ = plan.traced(plan._one_step, whole, key)
     if carried is None:
-        return plan.plan(whole, key, count, "cpu", 10).size
+        return plan.plan(whole, key, count, "cpu", rc.ScanEngine(chunk=10)).size
     return plan.group_size(whole, program, carried, count)
 
 
@@ -61,6 +61,15 @@ def test_seeds_that_carry_little_are_vmapped_and_others_go_one_by_one(monkeypatc
     assert sizes(rc.UORO(), 12) == 1  # by its name
     assert sizes(rc.RKFRTRL(), 12, carried=tuning.VMAPPED_BYTES + 1, n=40) == 6  # by its name too, with large products
     assert sizes(rc.RKFRTRL(), 12, carried=tuning.VMAPPED_MOST_BYTES + 1, n=40) == 1
+
+
+@pytest.mark.parametrize("cores", [1, 2, 16])
+def test_alike_members_go_in_groups_that_depend_on_the_program_alone(monkeypatch, cores):
+    monkeypatch.setattr(plan, "cores", lambda: cores)
+    for learner, n, size in ((rc.RFLO(), 4, tuning.FIXED_MEMBERS), (rc.UORO(), 4, 1), (rc.RFLO(), 80, 1)):
+        whole = experiment(rc.Network(rc.RNN(2, n), 2), learner, rc.Add(1, 2)).traced
+        plans = [plan.plan(whole, jax.random.key(0), count, "cpu", rc.ScanEngine(alike=True)) for count in (1, 5, 900)]
+        assert {(each.size, each.capacity) for each in plans} == {(size, plans[0].capacity)}
 
 
 def test_a_call_has_room_for_a_stride_of_an_accelerator_if_that_is_not_too_much():

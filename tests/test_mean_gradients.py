@@ -24,6 +24,7 @@ def nothing(part):
     return None
 
 
+@pytest.mark.slow
 def test_sums_are_those_of_recorded_gradients():
     """`train` records each gradient at the step it belongs to; a schedule lets weights learn, and then holds them."""
     learners = {"rtrl": rc.RTRL(), "f-bptt": FutureBPTT(T=4), "rflo": rc.RFLO()}

@@ -26,7 +26,11 @@ def check_cuts(step, X, Y, seed=0):
     return predictions
 
 
-@pytest.mark.parametrize("step", [PLAIN, full_step(0), full_step(3)], ids=["plain", "full, 0", "full, 3"])
+@pytest.mark.parametrize(
+    "step",
+    [pytest.param(PLAIN, marks=pytest.mark.slow), pytest.param(full_step(0), marks=pytest.mark.slow), full_step(3)],
+    ids=["plain", "full, 0", "full, 3"],
+)
 def test_cuts(step):
     X, Y = stream(ROWS, missing=0.2)
     predictions = check_cuts(step, X, Y)

@@ -112,7 +112,11 @@ KEEPS_APART = {
 }
 
 
-@pytest.mark.parametrize("name", KEEPS_APART)
+#: those that differ most in what a traced program holds
+TAKEN = ("a number for each unit", "a mixture of numbers", "inside a branch", "where", "without its derivative")
+
+
+@pytest.mark.parametrize("name", [pytest.param(n, marks=() if n in TAKEN else pytest.mark.slow) for n in KEEPS_APART])
 def test_a_unit_that_keeps_units_apart_is_taken(name):
     """And with its derivatives: RTRL's gradient is that of autodiff."""
     apart = KEEPS_APART[name]

@@ -130,6 +130,7 @@ def test_things_that_are_no_numbers_have_names():
     np.testing.assert_allclose(data.loss.sel({"network.cell": "large", "optimizer": 0.01}), one.loss, rtol=1e-9)
 
 
+@pytest.mark.slow
 def test_records_and_held_out_losses_come_along():
     record = {"loss": lambda outcome: outcome.loss, "state": lambda outcome: outcome.state[0]}
     how = {"record": record, "record_every": 7, "evaluate": rc.Add(1, 2), "every": 20, "evaluate_steps": 30}
@@ -197,6 +198,7 @@ def test_an_optax_optimizer_that_shows_no_numbers_says_how_to():
         swept({"optimizer.learning_rate": [0.1]}, optimizer=scheduled)
 
 
+@pytest.mark.slow
 def test_what_is_recorded_must_have_one_shape():
     record = {"state": lambda outcome: outcome.state[0]}
     with pytest.raises(ValueError, match="make no table"):
