@@ -207,7 +207,7 @@ def test_ctrl_c_before_the_first_row_says_so(tmp_path):
     process.send_signal(signal.SIGINT)
     status, out, err = finish(process)
     assert (status, out) == (130, "")
-    assert err in ("Interrupted before the first row.\n", "Interrupted: nothing was kept.\n")
+    assert err in ("Interrupted before the first row.\n", "Interrupted: nothing new was kept.\n")
     assert {path.name for path in tmp_path.iterdir()} == {"a.csv"}
 
 

@@ -41,7 +41,7 @@ def leave(number: int, _: Any) -> None:
         with contextlib.suppress(Exception):  # the signal may have come in the middle of it
             release()
     show_cursor = "\x1b[?25h" if console.isatty() else ""  # which a progress bar hides
-    say(f"{show_cursor}Interrupted: nothing was kept.")
+    say(f"{show_cursor}Interrupted: nothing new was kept.")
     os._exit(128 + number)
 
 

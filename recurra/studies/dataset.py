@@ -22,8 +22,8 @@ from recurra.training.interrupts import ASKING
 if TYPE_CHECKING:
     import xarray
 
+    from recurra.studies.reading.points import Point
     from recurra.studies.study import Study
-    from recurra.studies.study_points import Point
 
 LONG_NAMES = {
     "loss": "loss, mean over a window",

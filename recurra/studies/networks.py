@@ -9,9 +9,9 @@ from recurra.studies.order import Failure, Member, Order, State
 from recurra.studies.places.base import Place
 from recurra.studies.places.checking import versions
 from recurra.studies.planning import plain, program_key
+from recurra.studies.reading.points import Point
 from recurra.studies.settings import Settings
 from recurra.studies.study import Study
-from recurra.studies.study_points import Point
 from recurra.studies.tuning.objective import TuningError
 
 #: networks that a core, and an accelerator, is given at once, if there are so many

@@ -8,9 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from recurra.studies.choices import Choices, Listed, Uniform, Value, Varied
-from recurra.studies.settings import Settings, SettingsError, checked, read_bytes
-from recurra.studies.study_built import check_built
-from recurra.studies.study_entries import (
+from recurra.studies.reading.built import check_built
+from recurra.studies.reading.entries import (
     read_fixed,
     read_learners,
     read_points,
@@ -18,12 +17,13 @@ from recurra.studies.study_entries import (
     read_seeds,
     read_vary,
 )
-from recurra.studies.study_points import Combinations, Point
-from recurra.studies.study_problems import Places, Problems
-from recurra.studies.study_rules import check_effects, check_once, check_samples, check_size
-from recurra.studies.study_tune import TuneSettings as TuneSettings
-from recurra.studies.study_tune import read_tune
-from recurra.studies.toml_lines import lines_of
+from recurra.studies.reading.points import Combinations, Point
+from recurra.studies.reading.problems import Places, Problems
+from recurra.studies.reading.rules import check_effects, check_once, check_samples, check_size
+from recurra.studies.reading.toml_lines import lines_of
+from recurra.studies.reading.tune import TuneSettings as TuneSettings
+from recurra.studies.reading.tune import read_tune
+from recurra.studies.settings import Settings, SettingsError, checked, read_bytes
 
 
 @dataclass(frozen=True)

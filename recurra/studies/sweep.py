@@ -11,9 +11,9 @@ from recurra.studies.order import Failure, Order, Outcome
 from recurra.studies.places.base import Place
 from recurra.studies.places.checking import versions
 from recurra.studies.planning import Batch, Planner, plain
+from recurra.studies.reading.points import Point
 from recurra.studies.settings import Settings
 from recurra.studies.study import Study
-from recurra.studies.study_points import Point
 from recurra.training.console import say
 from recurra.training.progress import progress
 from recurra.training.provenance import machine

@@ -9,9 +9,9 @@ from recurra.studies.networks import Networks, batch_of
 from recurra.studies.pages.tables import Table
 from recurra.studies.pages.words import heading, shown, with_error
 from recurra.studies.places.base import Place
+from recurra.studies.reading.points import Point
 from recurra.studies.settings import SettingsError
 from recurra.studies.study import Study
-from recurra.studies.study_points import Point
 from recurra.studies.tuning.objective import Progress
 from recurra.studies.tuning.tune import tune_case
 from recurra.studies.tuning.tuned import TUNED, Tuned, write_tuned

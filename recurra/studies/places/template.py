@@ -19,7 +19,7 @@ from dask_jobqueue.sge import SGECluster
 from dask_jobqueue.slurm import SLURMCluster
 
 from recurra.studies.places.base import PlaceError, Tls
-from recurra.studies.toml_lines import lines_of
+from recurra.studies.reading.toml_lines import lines_of
 
 KINDS: dict[str, type[JobQueueCluster]] = {
     "slurm": SLURMCluster,

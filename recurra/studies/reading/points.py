@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from recurra.studies.choices import Choices, Listed, Spaced, Together, Uniform, Value, Varied
+from recurra.studies.reading.names import find, needs
 from recurra.studies.settings import NEEDS
-from recurra.studies.study_names import find, needs
 
 Point = dict[str, Value]
 

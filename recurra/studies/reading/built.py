@@ -11,11 +11,11 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from recurra.studies.choices import Choices, Listed, Spaced, Together, Uniform, Value, Varied
+from recurra.studies.reading.names import needs
+from recurra.studies.reading.points import DECIDING, Combinations, Point
+from recurra.studies.reading.problems import Problems
+from recurra.studies.reading.toml_lines import Path
 from recurra.studies.settings import Settings, SettingsError
-from recurra.studies.study_names import needs
-from recurra.studies.study_points import DECIDING, Combinations, Point
-from recurra.studies.study_problems import Problems
-from recurra.studies.toml_lines import Path
 
 #: networks that are built, each in about a millisecond, and points of [[points]] that are tried in pairs
 MOST_BUILT, MOST_ROWS = 2000, 8

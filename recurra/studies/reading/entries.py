@@ -4,10 +4,10 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from recurra.studies.choices import Together, Value, Varied
-from recurra.studies.study_names import NOT_VARIED, OWN, Named, find
-from recurra.studies.study_problems import Problems
-from recurra.studies.study_ranges import MOST, read_entry
-from recurra.studies.toml_lines import Path
+from recurra.studies.reading.names import NOT_VARIED, OWN, Named, find
+from recurra.studies.reading.problems import Problems
+from recurra.studies.reading.ranges import MOST, read_entry
+from recurra.studies.reading.toml_lines import Path
 
 #: seeds are 32 bits of a key
 LAST_SEED = 2**32 - 1

@@ -4,8 +4,8 @@ from typing import Any
 
 from pydantic import BaseModel, Field, ValidationError, model_validator
 
+from recurra.studies.reading.problems import Problems
 from recurra.studies.settings import STRICT, in_words
-from recurra.studies.study_problems import Problems
 
 
 class TuneSettings(BaseModel):

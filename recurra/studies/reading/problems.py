@@ -3,8 +3,8 @@
 from dataclasses import dataclass, field
 from typing import NoReturn
 
+from recurra.studies.reading.toml_lines import Path
 from recurra.studies.settings import SettingsError
-from recurra.studies.toml_lines import Path
 
 #: problems that are shown, and characters of one
 MOST_SHOWN, LONGEST_LINE = 20, 500

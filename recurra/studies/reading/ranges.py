@@ -3,10 +3,10 @@
 from typing import Any
 
 from recurra.studies.choices import Choices, Listed, Spaced, Uniform, Value, Varied
+from recurra.studies.reading.names import Named
+from recurra.studies.reading.problems import Problems
+from recurra.studies.reading.toml_lines import Path
 from recurra.studies.settings import options
-from recurra.studies.study_names import Named
-from recurra.studies.study_problems import Problems
-from recurra.studies.toml_lines import Path
 
 #: what a table says how a setting varies with: what it must have, and what it may have
 FORMS = {

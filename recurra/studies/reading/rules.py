@@ -1,11 +1,11 @@
 """What a study's tables must be to each other: nothing set twice, nothing in vain, not too many networks."""
 
 from recurra.studies.choices import Choices, Listed, Together, Uniform, Value
-from recurra.studies.study_names import needs
-from recurra.studies.study_points import Combinations
-from recurra.studies.study_problems import Problems
-from recurra.studies.study_ranges import MOST
-from recurra.studies.toml_lines import Path
+from recurra.studies.reading.names import needs
+from recurra.studies.reading.points import Combinations
+from recurra.studies.reading.problems import Problems
+from recurra.studies.reading.ranges import MOST
+from recurra.studies.reading.toml_lines import Path
 
 Paths = dict[str, Path]
 
