@@ -42,7 +42,7 @@ def number(value: Any) -> float | None:
     """The value of a plain number, of NumPy's or JAX's too; None for one that is still being traced."""
     if isinstance(value, jax.core.Tracer):
         return None
-    if isinstance(value, bool) or not (isinstance(value, numbers.Real) or np.shape(value) == ()):
+    if isinstance(value, bool | str | bytes) or not (isinstance(value, numbers.Real) or np.shape(value) == ()):
         raise TypeError(f"must be a number, and is {value!r}.")
     try:
         return float(value)

@@ -17,6 +17,8 @@ import xarray
 import recurra as rc
 from places_processes import nobody_left, scheduler, worker
 from processes import PROGRAM, in_a_process
+from recurra.studies.folder import Folder, FolderError
+from recurra.studies.study import Study
 
 #: eight programs, each of which takes about a second to compile, and two orders of each
 STUDY = """learners = ["rflo", "uoro"]
@@ -324,3 +326,19 @@ def test_the_helpers_find_a_difference(tmp_path):
     data.to_netcdf(tmp_path / "b" / "study.nc", engine="h5netcdf")
     with pytest.raises(AssertionError, match="loss"):
         same_bits(tmp_path / "a", tmp_path / "b")
+
+
+def test_a_folder_in_which_nothing_was_computed_takes_another_study(tmp_path):
+    """A start that failed, as at a scheduler that is not there, must not keep its folder from the study once mended."""
+    first = Study.of_text('learners = ["rflo"]\n[vary]\nlearning_rate = [0.1]\n')
+    second = Study.of_text('learners = ["rflo"]\n[vary]\nlearning_rate = [0.1, 0.2]\n')
+    folder = Folder(tmp_path / "out")
+    folder.claim(first, search=True)
+    with folder.held(second):
+        assert folder.study().varied == second.varied
+        other = Folder(tmp_path / "out")
+        with pytest.raises(FolderError, match="belongs to another study"):
+            other.claim(first)  # while someone has it
+    (tmp_path / "out" / "groups" / "1-0.nc").write_bytes(b"something")
+    with pytest.raises(FolderError, match="belongs to another study"):
+        folder.claim(first)

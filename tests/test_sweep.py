@@ -219,3 +219,24 @@ def test_members_of_any_number_are_computed():
     one = trained(rc.RFLO(), rc.Add(1, 2), network(), optimizer=float(rates[17]), seeds=1)
     np.testing.assert_allclose(data.loss.isel(optimizer=17), one.loss, rtol=1e-9)
     assert jax.numpy.unique(data.final_loss.values).size == 19
+
+
+def test_points_of_a_list_may_hold_named_things():
+    data = swept([{"task": {"near": rc.Add(1, 2)}}, {"task": {"far": rc.Add(4, 5)}}])
+    assert data["task"].values.tolist() == ["near", "far"]
+    one = trained(rc.RFLO(), rc.Add(4, 5), network())
+    np.testing.assert_allclose(data.loss.isel(point=1), one.loss, rtol=1e-9)
+    with pytest.raises(ValueError, match="called the same"):
+        swept([{"learner": rc.KeRNL(perturbation=0.1)}, {"learner": rc.KeRNL(perturbation=0.2)}])
+
+
+@pytest.mark.parametrize(
+    ("vary", "said"),
+    [
+        ({"learning_rate": [0.1]}, "did you mean 'optimizer'"),
+        ({"optimizer.learning_rate": [0.1]}, "varies as a whole"),
+    ],
+)
+def test_what_someone_may_mean_is_said(vary, said):
+    with pytest.raises((ValueError, TypeError), match=said):
+        swept(vary)

@@ -20,7 +20,7 @@ from recurra.cli.options import setting
 from recurra.cli.output import Output
 from recurra.cli.streams import closing, complain
 from recurra.cli.sweeping import show_command, sweep_command, tune_command
-from recurra.studies.parts import build, check_device, full_configuration
+from recurra.studies.parts import allow, build, check_device, full_configuration
 from recurra.studies.settings import Settings, SettingsError, checked, read_toml
 from recurra.training.console import say
 
@@ -133,6 +133,7 @@ def train_command(
     given = tuple(locals().items())  # every option by the name of its setting
     typed = {name: value for name, value in given if name in Settings.model_fields and value not in (None, [], ())}
     settings = checked({**(read_toml(config) if config else {}), **typed})
+    allow(settings)
     if out is None:
         check_device()
         raise typer.Exit(run(settings, build(settings), None, as_json, checkpoint))

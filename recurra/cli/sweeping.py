@@ -110,7 +110,7 @@ def _estimate(study: Any, out: Path) -> None:
     found = sweep.estimate(sweep.planner().batches(done))
     networks = len(sweep.points) * len(study.seeds)
     rows = [
-        ("Networks", f"{networks:,} ({len(sweep.points):,} points, {len(study.seeds)} seeds)"),
+        ("Networks", f"{networks:,} ({_count(len(sweep.points), 'point')}, {_count(len(study.seeds), 'seed')})"),
         *([("Finished", f"{len(done):,}")] if done else []),
         ("Programs", f"{found['programs']:,}"),
         ("Network-steps", f"{found['network_steps']:,}"),
@@ -141,7 +141,10 @@ def show_command(
         if as_json:
             print_json(data)
         else:
+            from recurra.studies.dataset import by_settings
+
             show(found, data)
+            say(f"The data set is {found.save(by_settings(data))}.")
 
 
 def tune_command(
@@ -187,12 +190,16 @@ def tune_command(
         show_search(folder)
 
 
+def _count(number: int, what: str) -> str:
+    return f"{number:,} {what}{'s' * (number != 1)}"
+
+
 def _duration(seconds: float) -> str:
     """Seconds in words of the size that matters."""
     for name, size in (("days", 86400), ("hours", 3600), ("minutes", 60)):
         if seconds >= 2 * size:
             return f"{seconds / size:.1f} {name}"
-    return f"{seconds:.0f} seconds"
+    return _count(round(seconds), "second")
 
 
 @contextmanager

@@ -61,7 +61,8 @@ def plan(experiment: Experiment, key: PRNGKeyArray, count: int, platform: str, w
         choose = fixed_size if wishes.alike else group_size
         size = choose(experiment, program, carried, count) if on_cores else count
     # A call for a fixed number of steps serves any number of members.
-    together = tuning.COUNTED_MEMBERS if wishes.alike else size * -(-count // size)
+    is_counted = wishes.alike and count <= tuning.FEW_TIMES * tuning.COUNTED_MEMBERS
+    together = tuning.COUNTED_MEMBERS if is_counted else size * -(-count // size)
     recorded = bytes_of(kept) * together
     stride = stride_of(experiment) if (not on_cores if strides is None else strides) else 1
     capacity = min(wishes.chunk, most_steps(recorded, stride))

@@ -29,8 +29,9 @@ STRIDE_BYTES = 64 * 2**20
 VMAPPED_MEMBERS, VMAPPED_BYTES = 6, 22 * 2**10
 #: The members of a group whose size must not depend on how many there are.
 FIXED_MEMBERS = 8
-#: The members for which the steps of one call are chosen, where they must not depend on how many there are.
-COUNTED_MEMBERS = 1024
+#: The members for which the steps of one call are chosen, where another number of members must not compile anew. It
+#: serves up to so many times as many.
+COUNTED_MEMBERS, FEW_TIMES = 1024, 4
 #: Learners of `VMAP` are faster vmapped until each member carries more than this.
 VMAPPED_MOST_BYTES = 64 * 2**10
 #: Whether members are faster vmapped than one by one, by the learner's name. For learners not named here the bytes that

@@ -4,6 +4,8 @@ For squared errors the best readout has a closed form, and it can be kept up to 
 needs many steps to come near it.
 """
 
+import math
+
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -37,9 +39,10 @@ class RLS(checks.Part):
         """Raise if the memory is too short for the readout of this network."""
         kept, count = checks.number(self.forgetting), _coefficients(network)
         if kept is not None and (1 - kept) * count > 1 + 1e-6:
+            least = math.ceil((1 - 1 / count) * 1e6) / 1e6
             raise ValueError(
                 f"`forgetting` of RLS is {kept:g}, a memory of {1 / (1 - kept):.3g} steps, and an output has {count} "
-                f"coefficients, which so few steps cannot tell: use at least {1 - 1 / count:.6g}, or fewer units."
+                f"coefficients, which so few steps cannot tell: use at least {least}, or fewer units."
             )
 
     def init(self, network: Network) -> Float[Array, "u u"]:

@@ -72,6 +72,8 @@ class Folder:
                     "folder."
                 ) from None
         try:
+            self.check(study)  # another process may have taken it over before it was held
+            self._groups.mkdir(exist_ok=True)
             for left in self.path.rglob(".*.partial"):  # by a job that was killed
                 with suppress(OSError):
                     left.unlink()
@@ -92,6 +94,8 @@ class Folder:
         own = self.path / FILE
         if self.path.exists() and not self.path.is_dir():
             raise FolderError(f"{self.path} is a file: choose a folder for --out.")
+        if own.exists():
+            self._forget_if_empty(study)
         if (self.path / other).is_dir():
             kinds = {GROUPS: "`recurra sweep`", TRIALS: "`recurra tune`"}
             raise FolderError(f"{self.path} belongs to {kinds[other]}: choose another folder for {kinds[inside]}.")
@@ -112,6 +116,17 @@ class Folder:
             )
         with suppress(FileExistsError):
             write_whole(own, lambda file: file.write(study.text.encode()), new=True)
+
+    def _forget_if_empty(self, study: Study) -> None:
+        """Let a folder in which nothing was computed belong to this study, unless another process has it."""
+        inside = [self.path / GROUPS, self.path / TRIALS]
+        if any(path.is_file() for folder in inside for path in folder.rglob("*")):
+            return
+        with suppress(InUseError), held(self.path / FILE):
+            write_whole(self.path / FILE, lambda file: file.write(study.text.encode()))
+            for folder in inside:
+                with suppress(OSError):
+                    folder.rmdir()
 
     def check(self, study: Study) -> None:
         """Raise unless the folder belongs to this study."""

@@ -8,7 +8,7 @@ import numpy as np
 from recurra.studies.order import Failure, Member, Order, State
 from recurra.studies.places.base import Place
 from recurra.studies.places.checking import versions
-from recurra.studies.planning import plain, program_key
+from recurra.studies.planning import MOST, plain, program_key
 from recurra.studies.reading.points import Point
 from recurra.studies.settings import Settings
 from recurra.studies.study import Study
@@ -65,7 +65,7 @@ class Networks:
             networks += [(i, column) for column in range(len(handle.seeds))]
         found = []
         for networks in by_program.values():
-            share = -(-len(networks) // self._place.workers())
+            share = min(-(-len(networks) // self._place.workers()), MOST)
             for first in range(0, len(networks), share):
                 places = networks[first : first + share]
                 found.append((self._order(handle, rows, places, stop), places))

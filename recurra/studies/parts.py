@@ -43,15 +43,22 @@ def check_device() -> None:
 
 
 def build(settings: Settings) -> Parts:
-    """The parts of a run; what the library's own constructors reject is a `SettingsError` too."""
-    import jax
+    """The parts of a run; what the library's own constructors reject is a `SettingsError` too.
 
-    if settings.dtype == "float64":
-        jax.config.update("jax_enable_x64", True)
+    For float64 JAX must have been told that it may compute with 64 bits: see `allow`.
+    """
     try:
         return _build(settings)
     except (ValueError, TypeError) as error:
         raise SettingsError(str(error)) from None
+
+
+def allow(settings: Settings) -> None:
+    """Let JAX compute with 64 bits from now on, if the settings ask for it."""
+    if settings.dtype == "float64":
+        import jax
+
+        jax.config.update("jax_enable_x64", True)
 
 
 def full_configuration(settings: Settings, parts: Parts) -> dict[str, Any]:

@@ -25,8 +25,6 @@ class Batch:
     """Networks that most likely share a program: they differ in numbers alone."""
 
     settings: Settings
-    #: the points' numbers in the study
-    points: list[int]
     members: list[tuple[int, int]]  # point and seed
     #: network-steps a second and order, once they are known
     pace: float | None = None
@@ -52,8 +50,7 @@ class Planner:
         for point, settings in enumerate(self.settings):
             missing = [(point, seed) for seed in self.seeds if (point, seed) not in done]
             if missing:
-                batch = found.setdefault(program_key(settings), Batch(settings, [], []))
-                batch.points.append(point)
+                batch = found.setdefault(program_key(settings), Batch(settings, []))
                 batch.members += missing
                 self._batch_of[point] = batch
         return list(found.values())

@@ -31,8 +31,10 @@ def tune(study: Study, folder: Folder, place: Place) -> list[Tuned]:
             "There is nothing to search: `recurra tune` searches random choices, so write for example "
             "learning_rate = { log_uniform = [1e-5, 1e-1] } under [vary]."
         )
-    drawn = study.varied.get("dtype")
-    x64 = any(study.settings(case).dtype == "float64" for case in cases) or drawn is not None
+    if any("steps" in space for space in spaces):
+        raise SettingsError("`steps` cannot be searched, since trials are compared after as many: list its values.")
+    doubles = lambda case, space: "float64" in getattr(space.get("dtype"), "values", [study.settings(case).dtype])
+    x64 = any(map(doubles, cases, spaces))
     networks, batch = Networks(study, place, x64), batch_of(study, place)
     found: list[Tuned] = []
     for case, space in zip(cases, spaces, strict=True):
@@ -110,7 +112,7 @@ def summary(folder: Folder) -> Table:
         rows.append((*case, confirmed, searched, lost, settings, taken))
     notes = [
         "\nThe confirmed loss is the mean over seeds that chose nothing, with its standard error. The loss in the "
-        "search is lower by chance, since it chose the lowest.",
+        "search chose these settings, and is too low on average.",
         "Network-steps are those of the search and of its finalists. Those of the confirmation come on top.",
     ]
     return Table(header, rows, notes, len(names))

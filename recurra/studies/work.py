@@ -2,8 +2,7 @@
 
 import platform
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import equinox as eqx
@@ -35,7 +34,7 @@ def compute(order: Order, report: Callable[[int], None] = lambda done: None) -> 
     if why := refusal(order.versions, versions(), platform.node()):
         raise UnfitError(why)
     began = time.perf_counter()
-    with _x64(order.x64), asked_to_stop() as asked:
+    with jax.enable_x64(order.x64), asked_to_stop() as asked:
         settings = [checked({**each, "learners": tuple(each["learners"])}) for each in order.settings]
         shapes = KnownRows()
         rows = [
@@ -68,7 +67,9 @@ class _Rows:
             return
         order, count = self._order, len(self._own)
         members = Members(_keys(self._settings, self._own), self._numbers)
-        with ScanEngine(alike=True).prepare(self._program.experiment, members) as run:
+        # Faster forms of learners differ by device, and a state may go on elsewhere: it is that of the published form.
+        engine = ScanEngine(alike=True, specialise=order.state is None and not order.returns_state)
+        with engine.prepare(self._program.experiment, members) as run:
             if order.state is not None:
                 _restore(run, [order.state[i] for i in self.members], order.start)
             self.device, began = run.device, time.perf_counter()
@@ -138,10 +139,3 @@ def _fold(roots: UInt32[Array, " members"], seeds: UInt32[Array, " members"]) ->
 def _restore(run: Run, states: Sequence[State], done: int) -> None:
     size, *_ = run.snapshot()
     run.restore([size, *(np.stack(rows) for rows in zip(*states, strict=True))], done)
-
-
-@contextmanager
-def _x64(wanted: bool) -> Iterator[None]:
-    """With 64 bits where a study has networks of float64. It holds for all of its networks, and for no other's."""
-    with jax.enable_x64(wanted):
-        yield

@@ -3,11 +3,13 @@
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+import jax
 import numpy as np
 from jaxtyping import PRNGKeyArray
 
 from recurra import checks
 from recurra.engine.experiment import Experiment, KnownRows
+from recurra.engine.fold import first_step
 from recurra.engine.programs import Program, programs
 from recurra.engine.protocol import Engine, Members
 from recurra.engine.scan import ScanEngine
@@ -63,8 +65,8 @@ def sweep(
     if `optax.inject_hyperparams` made it, as "optimizer.learning_rate". All other arguments are those of
     `recurra.train`.
 
-    Networks that differ in numbers alone share one compiled program. A network has the bits that it would have alone,
-    in any other sweep, or on a machine with more cores of the same kind: see `alike` of `recurra.ScanEngine`.
+    Networks that differ in numbers alone share one compiled program. On cores, a network has the bits that it would
+    have alone, in any other sweep, or with more cores of the same kind: see `alike` of `recurra.ScanEngine`.
 
     The data set has a dimension for each setting that varies, or one called "point"; then "seed", and "step" for the
     ends of loss windows. `loss` is the mean over a window, `final_loss` over the last tenth of the steps; it is nan
@@ -75,6 +77,7 @@ def sweep(
     that were not trained to the end have `steps_done` below `steps`.
     """
     arguments.check_outside(network, learner, task, optimizer, key, probes, evaluate)
+    arguments.check_engine(engine)
     points, which, root = Points.of(vary), arguments.which(seeds), arguments.key_of(key)
     steps = checks.whole_number("`steps`", steps)
     window = checks.whole_number("`window`", max(steps // 100, 1) if window is None else window)
@@ -86,18 +89,21 @@ def sweep(
         "optimizer": optimizer,
         "streams": streams,
         "probes": arguments.named("probes", probes),
-        "record": arguments.named("record", record),
         "evaluate": evaluate,
     }
+    recorded = arguments.named("record", record)
     looks = every, evaluate_steps
     found = Swept(points, which, steps, window, record_every)
     rows = KnownRows()
-    cases = [_case(with_settings(given, settings), settings, steps, looks, rows) for settings in points.settings]
+    with_record = lambda settings: {**with_settings(given, settings), "record": recorded}
+    cases = [_case(with_record(settings), settings, steps, looks, rows) for settings in points.settings]
+    found_programs = programs([case.trees for case in cases])
+    _check_records(found_programs)
     total = len(cases) * len(which) * steps
     label = f"{len(cases):,} point{'s' * (len(cases) > 1)}, {len(which)} seed{'s' * (len(which) > 1)}"
     before = 0
     with asked_to_stop() as asked, show_progress(label, total, progress, "network-steps") as report:
-        for program in programs([case.trees for case in cases]):
+        for program in found_programs:
             plan = cases[program.rows[0]].held_out
             for rows, job in _jobs(program, plan, which, root, steps, window, record_every):
                 count = len(rows)
@@ -149,6 +155,25 @@ def _case(
             raise
         told = ", ".join(f"{path} = {value!r:.60}" for path, value in settings.items())
         raise type(error)(f"{error} This is at the point {told}.") from error
+
+
+def _check_records(found: Sequence[Program]) -> None:
+    """Raise before the first step unless what is recorded has one shape at all points."""
+
+    def shapes(experiment: Experiment) -> dict[str, tuple[int, ...]]:
+        traced = experiment.traced
+        kept = jax.eval_shape(lambda key: first_step(traced, *traced.init(key))[1], jax.random.key(0))
+        return {jax.tree_util.keystr(path): leaf.shape for path, leaf in jax.tree.leaves_with_path(kept.records)}
+
+    if found[0].experiment[0].recorder is None:
+        return
+    first = shapes(found[0].experiment[0])
+    for program in found[1:]:
+        if (other := shapes(program.experiment[0])) != first:
+            raise ValueError(
+                f"What is recorded has shapes {first} at some points and {other} at others, which make no table: "
+                "record something of one shape, or sweep over these points in two calls."
+            )
 
 
 def _jobs(

@@ -53,21 +53,14 @@ class Swept:
         for name, array in arrays_of(result.records).items():
             self._axes.setdefault("recorded_step", np.arange(0, self._steps, self._record_every))
             more = tuple(f"record.{name}.{axis}" for axis in range(1, array.ndim - 1))
-            self._put(f"record.{name}", at, array, ("recorded_step", *more))
+            self._put(f"record.{name}", at, _floating(array), ("recorded_step", *more))
 
     def _put(self, name: str, at: tuple, new: np.ndarray, dims: tuple[str, ...] = (), none: Any = np.nan) -> None:
         """Write rows. The first axis of some may be shorter than that of all: a run may stop, and records come late."""
         whole = (len(self._axes[dims[0]]), *new.shape[2:]) if dims else ()
         if name not in self._values:
-            empty = none if new.dtype.kind in "fciu" else False
-            kind = np.result_type(new.dtype, np.float32) if new.dtype.kind in "iu" and none is np.nan else new.dtype
-            self._values[name], self._dims[name] = np.full((*self._shape, *whole), empty, kind), dims
-        values = self._values[name]
-        if values.shape[2:] != whole:
-            raise ValueError(
-                f"`{name}` has shape {whole} at some points and {values.shape[2:]} at others, which make no table: "
-                "record something of one shape, or sweep over these points in two calls."
-            )
+            self._values[name], self._dims[name] = np.full((*self._shape, *whole), none, new.dtype), dims
+        values = self._values[name] = self._values[name].astype(np.result_type(self._values[name], new), copy=False)
         values[at if not dims else (*at, slice(0, new.shape[1]))] = new
 
     def dataset(self) -> "xarray.Dataset":
@@ -97,3 +90,10 @@ class Swept:
         paths = dict.fromkeys(path for each in labels for path in each)
         blank = {path: "" if any(isinstance(each.get(path), str) for each in labels) else np.nan for path in paths}
         return {path: (POINT, [each.get(path, blank[path]) for each in labels]) for path in paths}
+
+
+def _floating(array: np.ndarray) -> np.ndarray:
+    """What is recorded, as numbers among which nan stands for what is missing."""
+    if array.dtype.kind not in "biufc":  # bfloat16, which is no type of NumPy's own
+        array = array.astype(np.float32)
+    return array.astype(np.result_type(array, np.float32), copy=False)

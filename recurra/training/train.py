@@ -108,8 +108,7 @@ def train(
     parts = [experiment] if held_out is None else [experiment, held_out.experiment]
     identity = lambda: identity_of(parts, root, start, {"seeds": list(which), **about})
     kept = Checkpoint(arguments.checkpoint_path(checkpoint), checkpoint_every, steps, identity)
-    if engine is not None and (isinstance(engine, type) or not isinstance(engine, Engine)):
-        raise TypeError(f"`engine` must be an engine such as recurra.ScanEngine(), and is {engine!r}.")
+    arguments.check_engine(engine)
     label = f"{learner.name}, {len(which)} seed{'s' * (len(which) > 1)}"
     with kept.held(), asked_to_stop() as asked, show_progress(label, steps, progress) as report:
         members = Members.of_seeds(root, which)._replace(start=start)

@@ -18,9 +18,11 @@ from recurra.learners.base import Learner
 from recurra.step.optimizers import Injected, floating
 
 #: the most points that a sweep may have
-MOST = 10**7
+MOST = 10**6
 #: the dimension of points that make no grid
 POINT = "point"
+#: the path that someone may mean by the name of a setting
+HINTS = {"learning_rate": "optimizer", "rate": "optimizer", "alpha": "network.cell.alpha", "n": "network.cell.n"}
 #: what the other dimensions are called
 TAKEN = ("seed", "step", "evaluated_step", "recorded_step", POINT)
 
@@ -48,8 +50,16 @@ class Values:
             raise ValueError(f"`vary[{path!r}]` is empty: give at least one value.")
         if len(set(labels)) < len(labels):
             told = ", ".join(map(str, labels))
-            raise ValueError(f"The values of `vary[{path!r}]` must be different, and are {told}.")
+            raise ValueError(
+                f"The values of `vary[{path!r}]` must be different, and are {told}: leave one out, or give them names, "
+                "as {'name': value} does."
+            )
         return Values(labels, values)
+
+    @staticmethod
+    def one(path: str, given: Any) -> "Values":
+        """A single value: a number, or a thing with its name, as {"name": thing}."""
+        return Values.of(path, given if isinstance(given, Mapping) and len(given) == 1 else [given])
 
 
 def label(path: str, value: Any) -> Any:
@@ -82,9 +92,16 @@ class Points:
         if isinstance(vary, Mapping):
             return _grid({_path(path): Values.of(path, given) for path, given in vary.items()})
         if isinstance(vary, Sequence) and vary and all(isinstance(each, Mapping) for each in vary):
-            settings = [{_path(path): value for path, value in each.items()} for each in vary]
-            named = lambda each: {path: label(path, value) for path, value in each.items()}
-            return Points(settings, [named(each) for each in settings], None)
+            _check_count(len(vary), "points")
+            chosen = [{_path(path): Values.one(path, value) for path, value in each.items()} for each in vary]
+            values = [{path: one.values[0] for path, one in each.items()} for each in chosen]
+            labels = [{path: one.labels[0] for path, one in each.items()} for each in chosen]
+            if len({repr(each) for each in labels}) < len(labels):
+                raise ValueError(
+                    "Two points in `vary` are called the same: leave one out, or give their values names, as "
+                    "{'learner': {'name': recurra.KeRNL()}} does."
+                )
+            return Points(values, labels, None)
         raise TypeError(
             "`vary` must map settings to lists of values, as {'optimizer': [1e-3, 1e-2]} does, or be a list of points, "
             f"as [{{'optimizer': 1e-3}}] is, and is {vary!r:.200}."
@@ -99,10 +116,13 @@ def _path(path: Any) -> str:
     return path
 
 
-def _grid(values: dict[str, Values]) -> Points:
-    count = math.prod(len(each.values) for each in values.values())
+def _check_count(count: int, what: str) -> None:
     if count > MOST:
-        raise ValueError(f"`vary` makes {count:,} combinations, and at most {MOST:,} are allowed: vary less.")
+        raise ValueError(f"`vary` makes {count:,} {what}, and at most {MOST:,} are allowed: vary less.")
+
+
+def _grid(values: dict[str, Values]) -> Points:
+    _check_count(math.prod(len(each.values) for each in values.values()), "combinations")
     combined = lambda rows: [dict(zip(values, row, strict=True)) for row in itertools.product(*rows)]
     settings = combined([each.values for each in values.values()])
     labels = combined([each.labels for each in values.values()])
@@ -114,7 +134,10 @@ def with_settings(arguments: dict[str, Any], settings: Mapping[str, Any]) -> dic
     for path in sorted(settings, key=lambda path: path.count(".")):
         name, *rest = path.split(".")
         if name not in arguments:
-            raise ValueError(f"`vary` has {path!r}, and `{name}` cannot vary: choose from {', '.join(arguments)}.")
+            meant = f"did you mean {HINTS[name]!r}? C" if name in HINTS else "c"
+            raise ValueError(
+                f"`vary` has {path!r}, and `{name}` cannot vary: {meant}hoose from {', '.join(arguments)}."
+            )
         arguments = {**arguments, name: replaced(arguments[name], rest, settings[path], path)}
     return arguments
 
@@ -151,4 +174,6 @@ def _fields(part: Any) -> list[str]:
 def _advice(part: Any) -> str:
     if isinstance(part, optax.GradientTransformation):
         return "use recurra.Adam, recurra.SGD, or optax.inject_hyperparams around Optax's own function"
+    if isinstance(part, float):
+        return "it is a number, which varies as a whole: leave out what follows the dot"
     return "it has no settings of its own"

@@ -13,13 +13,13 @@ from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
 from dask import config
-from dask_jobqueue.core import Job, JobQueueCluster
 from distributed.core import Status
 
 from recurra.studies.order import Failure, Order, Outcome
 from recurra.studies.places.base import Compute, PlaceError, PlaceLost, one_line
 from recurra.studies.places.dask import connected, secured
 from recurra.studies.places.hands import DaskHands, each_on
+from recurra.studies.places.jobqueue import Job, JobQueueCluster
 from recurra.studies.places.pinning import SHARED_BY
 from recurra.studies.places.quiet import quiet
 from recurra.studies.places.template import Template

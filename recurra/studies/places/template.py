@@ -9,16 +9,19 @@ from pathlib import Path
 from typing import Any
 
 from dask.utils import parse_bytes
-from dask_jobqueue.core import Job, JobQueueCluster
-from dask_jobqueue.htcondor import HTCondorCluster
-from dask_jobqueue.lsf import LSFCluster
-from dask_jobqueue.moab import MoabCluster
-from dask_jobqueue.oar import OARCluster
-from dask_jobqueue.pbs import PBSCluster
-from dask_jobqueue.sge import SGECluster
-from dask_jobqueue.slurm import SLURMCluster
 
 from recurra.studies.places.base import PlaceError, Tls
+from recurra.studies.places.jobqueue import (
+    HTCondorCluster,
+    Job,
+    JobQueueCluster,
+    LSFCluster,
+    MoabCluster,
+    OARCluster,
+    PBSCluster,
+    SGECluster,
+    SLURMCluster,
+)
 from recurra.studies.reading.toml_lines import lines_of
 
 KINDS: dict[str, type[JobQueueCluster]] = {

@@ -33,11 +33,10 @@ def check_built(
     """Note what constructors refuse. `paths` are where settings are written."""
     import jax
 
-    doubles = bool(jax.config.read("jax_enable_x64"))  # building for float64 switches it on
     axes = _axes(combined)
     refusal = lambda chosen: _refusal(settings(_point(combined, chosen)))
     said: set[str] = set()
-    try:
+    with jax.enable_x64(True):  # which networks of float64 need
         for chosen in itertools.islice(_tried(combined, axes), MOST_BUILT):
             error = refusal(chosen)
             if error is not None and error not in said:
@@ -47,8 +46,6 @@ def check_built(
                 problems.add(where, f"{error}{_with(causes, chosen)}")
             if len(said) >= ENOUGH:
                 return
-    finally:
-        jax.config.update("jax_enable_x64", doubles)
 
 
 def _refusal(settings: Settings) -> str | None:

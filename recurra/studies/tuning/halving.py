@@ -24,7 +24,8 @@ def looks(steps: int, window: int, rungs: int, eta: int) -> tuple[int, ...]:
     """After which steps trials are compared: whole windows, about `eta` times as many each time, `steps` last."""
     parts = (steps / eta**left for left in range(rungs - 1, 0, -1))
     early = {max(1, round(part / window)) * window for part in parts}
-    return (*sorted(stop for stop in early if stop < steps), steps)
+    # The last loss is a mean over a tenth of the steps, all of which must come after the last comparison.
+    return (*sorted(stop for stop in early if stop <= 0.9 * steps), steps)
 
 
 def diverged(losses: np.ndarray) -> np.ndarray:
