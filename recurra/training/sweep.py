@@ -94,16 +94,16 @@ def sweep(
     recorded = arguments.named("record", record)
     looks = every, evaluate_steps
     found = Swept(points, which, steps, window, record_every)
-    rows = KnownRows()
+    shapes = KnownRows()
     with_record = lambda settings: {**with_settings(given, settings), "record": recorded}
-    cases = [_case(with_record(settings), settings, steps, looks, rows) for settings in points.settings]
-    found_programs = programs([case.trees for case in cases])
-    _check_records(found_programs)
+    cases = [_case(with_record(settings), settings, steps, looks, shapes) for settings in points.settings]
+    all_programs = programs([case.trees for case in cases])
+    _check_records(all_programs)
     total = len(cases) * len(which) * steps
     label = f"{len(cases):,} point{'s' * (len(cases) > 1)}, {len(which)} seed{'s' * (len(which) > 1)}"
     before = 0
     with asked_to_stop() as asked, show_progress(label, total, progress, "network-steps") as report:
-        for program in found_programs:
+        for program in all_programs:
             plan = cases[program.rows[0]].held_out
             for rows, job in _jobs(program, plan, which, root, steps, window, record_every):
                 count = len(rows)
@@ -139,7 +139,7 @@ def _case(
     settings: Mapping[str, Any],
     steps: int,
     looks: tuple[int | None, int | None],
-    rows: KnownRows,
+    shapes: KnownRows,
 ) -> _Case:
     network, learner, task, streams = (given[name] for name in ("network", "learner", "task", "streams"))
     probes, record = given["probes"], given["record"]
@@ -147,8 +147,8 @@ def _case(
         arguments.check(network, learner, task, steps, streams, probes, record)
         learners = {APPLIED: learner, **probes}
         recorder = StepRecorder.of(record, learners)
-        shapes = rows(task, network.cell.dtype)
-        experiment = Experiment.of(network, learners, given["optimizer"], task, int(streams), recorder, shapes)
+        rows = shapes(task, network.cell.dtype)
+        experiment = Experiment.of(network, learners, given["optimizer"], task, int(streams), recorder, rows)
         return _Case(experiment, Plan.of(network, given["evaluate"], *looks, steps, int(streams)))
     except (ValueError, TypeError) as error:
         if not settings:
