@@ -16,7 +16,6 @@ import json
 import os
 import statistics
 import time
-from collections.abc import Callable
 from pathlib import Path
 
 #: peers of a learner: the module that runs them and what it calls them
@@ -69,6 +68,7 @@ def row(name: str, n: int, streams: int, repeats: int) -> dict:
     import jax
 
     from timing import BLOCK, Setting, fastest_bare_runner, library_run, taking, timed
+    from turns import in_turn, medians
 
     clock = time.process_time
     setting = Setting(name, n=n, streams=streams)
@@ -89,29 +89,13 @@ def row(name: str, n: int, streams: int, repeats: int) -> dict:
         makers[best] = lambda: taking(library_run(setting._replace(seeds=MANY)), each), each * MANY
     makers |= others(name, n, streams)
 
-    calls, prepared = {}, {}
-    for who, (make, _) in makers.items():
-        calls[who], seconds = timed(lambda make=make: called_twice(make()), clock)
-        prepared[who] = max(seconds - 2 * timed(calls[who], clock)[1], 0.0)
-    rounds = []
-    for i in range(repeats):
-        first = i % len(calls)
-        order = [*calls][first:] + [*calls][:first]
-        seconds = {who: timed(calls[who], clock)[1] for who in order}
-        rounds.append({who: seconds[who] / count * 1e6 for who, (_, count) in makers.items()})
-    micros = {who: statistics.median(taken[who] for taken in rounds) for who in calls}
+    rounds, prepared = in_turn(makers, repeats)
+    micros = medians(rounds)
     times = lambda who: [taken[who] / taken["library" if who == "bare" else best] for taken in rounds]
-    ratios = {who: sorted(times(who)) for who in calls if not who.startswith("library")}
+    ratios = {who: sorted(times(who)) for who in makers if not who.startswith("library")}
     spread = {who: [statistics.median(each), each[0], each[-1]] for who, each in ratios.items()}
     prepared.pop("bare")  # it compiles several ways to find the fastest
     return {"learner": name, "n": n, "streams": streams, "micros": micros, "ratio": spread, "prepared": prepared}
-
-
-def called_twice(call: Callable) -> Callable:
-    """A call, ready to be timed: braintrace compiles again in its second."""
-    call()
-    call()
-    return call
 
 
 def others(name: str, n: int, streams: int) -> dict:

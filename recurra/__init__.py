@@ -6,15 +6,26 @@ if TYPE_CHECKING:  # what tools and readers see; at run time each name is import
     from recurra import cells as cells
     from recurra import learners as learners
     from recurra import tasks as tasks
+    from recurra.cells import ALIF as ALIF
+    from recurra.cells import ELSTM as ELSTM
     from recurra.cells import GRU as GRU
+    from recurra.cells import LIF as LIF
+    from recurra.cells import LRU as LRU
     from recurra.cells import LSTM as LSTM
     from recurra.cells import RNN as RNN
+    from recurra.cells import RTU as RTU
+    from recurra.cells import ColumnarLSTM as ColumnarLSTM
     from recurra.cells import GeneralCell as GeneralCell
+    from recurra.cells import MinGRU as MinGRU
+    from recurra.cells import NonlinearRTU as NonlinearRTU
+    from recurra.cells import Stack as Stack
     from recurra.cells import UnitwiseCell as UnitwiseCell
     from recurra.engine.scan import ScanEngine as ScanEngine
     from recurra.learners import *  # noqa: F403
     from recurra.linalg import noise as noise
+    from recurra.losses import FiringRate as FiringRate
     from recurra.losses import Loss as Loss
+    from recurra.losses import Regularizer as Regularizer
     from recurra.losses import SigmoidCrossEntropy as SigmoidCrossEntropy
     from recurra.losses import SoftmaxCrossEntropy as SoftmaxCrossEntropy
     from recurra.losses import SquaredError as SquaredError
@@ -37,10 +48,18 @@ if TYPE_CHECKING:  # what tools and readers see; at run time each name is import
     from recurra.step import GivenError as GivenError
     from recurra.step import LearningStep as LearningStep
     from recurra.step import Outcome as Outcome
+    from recurra.step import PerGate as PerGate
+    from recurra.step import Sensitivity as Sensitivity
     from recurra.tasks import BLOCK as BLOCK
     from recurra.tasks import Add as Add
+    from recurra.tasks import Adding as Adding
     from recurra.tasks import Arrays as Arrays
+    from recurra.tasks import Copy as Copy
+    from recurra.tasks import Digits as Digits
+    from recurra.tasks import Evidence as Evidence
     from recurra.tasks import Mimic as Mimic
+    from recurra.tasks import Parity as Parity
+    from recurra.tasks import Pattern as Pattern
     from recurra.tasks import Rows as Rows
     from recurra.tasks import Task as Task
     from recurra.training import record as record
@@ -61,10 +80,13 @@ _one_kernel.request()
 #: without it, so nothing is imported before it is asked for. Learners are not listed: see `recurra.learners`.
 _HOMES = {
     "": ("cells", "learners", "tasks"),
-    "cells": ("GRU", "LSTM", "RNN", "GeneralCell", "UnitwiseCell"),
+    "cells": (
+        *("ALIF", "ELSTM", "GRU", "LIF", "LRU", "LSTM", "RNN", "RTU", "ColumnarLSTM", "MinGRU", "NonlinearRTU"),
+        *("GeneralCell", "Stack", "UnitwiseCell"),
+    ),
     "engine.scan": ("ScanEngine",),
     "linalg": ("noise",),
-    "losses": ("Loss", "SigmoidCrossEntropy", "SoftmaxCrossEntropy", "SquaredError"),
+    "losses": ("FiringRate", "Loss", "Regularizer", "SigmoidCrossEntropy", "SoftmaxCrossEntropy", "SquaredError"),
     "network": ("Network",),
     "online.defaults": ("forecaster", "race"),
     "online.errors": ("Diverged",),
@@ -74,8 +96,14 @@ _HOMES = {
     "online.race": ("Race",),
     "online.step": ("OnlineStep",),
     "saved.archive": ("SavedFileError",),
-    "step": ("RLS", "SGD", "Adam", "DelayedStep", "GivenCredit", "GivenError", "LearningStep", "Outcome"),
-    "tasks": ("BLOCK", "Add", "Arrays", "Mimic", "Rows", "Task"),
+    "step": (
+        *("RLS", "SGD", "Adam", "DelayedStep", "GivenCredit", "GivenError", "LearningStep", "Outcome", "PerGate"),
+        "Sensitivity",
+    ),
+    "tasks": (
+        *("BLOCK", "Add", "Adding", "Arrays", "Copy", "Digits", "Evidence", "Mimic", "Parity", "Pattern"),
+        *("Rows", "Task"),
+    ),
     "training": ("record",),
     "training.checkpoint": ("CheckpointError",),
     "training.interrupts": ("Interrupted",),

@@ -51,7 +51,13 @@ def number(value: Any) -> float | None:
 
 
 def in_range(
-    owner: Any, name: str, *, above: float | None = None, least: float | None = None, most: float | None = None
+    owner: Any,
+    name: str,
+    *,
+    above: float | None = None,
+    least: float | None = None,
+    most: float | None = None,
+    below: float = float("inf"),
 ) -> None:
     """Raise unless the numeric field `name` of `owner` lies in the range."""
     try:
@@ -61,10 +67,11 @@ def in_range(
     if value is None:
         return
     low = value > above if above is not None else least is None or value >= least
-    high = value < float("inf") if most is None else value <= most
+    high = value < below if most is None else value <= most
     if not (low and high):  # also when the value is nan
         bounds = f"above {above}" if above is not None else f"at least {least}" if least is not None else ""
-        upper = f"at most {most}" if most is not None else "finite"
+        limit = "finite" if below == float("inf") else f"below {below}"
+        upper = limit if most is None else f"at most {most}"
         wanted = " and ".join(filter(None, [bounds, upper]))
         raise ValueError(f"`{name}` of {type(owner).__name__} must be {wanted}, and is {value:g}.")
 

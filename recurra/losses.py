@@ -76,6 +76,33 @@ class SquaredError(Loss):
         return jnp.sum(error * error) / 2, error
 
 
+class Regularizer(checks.Part):
+    """A term R(a) that is added to what a network minimises. It depends on what the readout sees of the state."""
+
+    @abc.abstractmethod
+    def credit(self, shown: Float[Array, " shown"]) -> Float[Array, " shown"]:
+        """dR/da."""
+
+
+class FiringRate(Regularizer):
+    """½ `strength` Σ (a - `target`)²: keeps units near a firing rate.
+
+    It is meant for spiking cells, whose readout sees spikes filtered in time: `target` is in spikes a step. Filtered
+    spikes fluctuate, and that counts too. For a rate of r take a `target` of about r + (1-κ) / (1+κ) / 2, where κ is
+    exp(-1/τ) of the filter: for 10 spikes in 1,000 steps and τ = 20 this is 0.0225.
+    """
+
+    target: float | Float[Array, ""] = 0.01
+    strength: float | Float[Array, ""] = 1.0
+
+    def __check_init__(self) -> None:
+        checks.in_range(self, "target", least=0.0)
+        checks.in_range(self, "strength", least=0.0)
+
+    def credit(self, shown: Float[Array, " shown"]) -> Float[Array, " shown"]:
+        return self.strength * (shown - self.target)
+
+
 def _check_probabilities(labels: np.ndarray, loss: str) -> None:
     outside = np.argwhere((labels < 0) | (labels > 1))
     if outside.size:

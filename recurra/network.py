@@ -10,8 +10,8 @@ from jaxtyping import Array, ArrayLike, Float, PRNGKeyArray
 from recurra import checks
 from recurra.cells.base import Cell, Credit, State, Weights
 from recurra.cells.initial import random_feedback
-from recurra.linalg import matvec, vecmat
-from recurra.losses import Loss, SoftmaxCrossEntropy
+from recurra.linalg import add, matvec, vecmat
+from recurra.losses import Loss, Regularizer, SoftmaxCrossEntropy
 
 
 class Readout(NamedTuple):
@@ -35,6 +35,9 @@ class Network(checks.Part):
 
     With `skip` the readout also sees the input directly: z = W a + V x + b.
 
+    With `regularizer` a term that depends on the state alone is added to what is minimised, at steps that have a label.
+    The loss that is reported leaves it out.
+
     With `random_feedback` the immediate credit reaches the state through fixed random weights instead of the
     readout's own. The readout itself always follows its exact gradient.
     """
@@ -44,6 +47,7 @@ class Network(checks.Part):
     loss: Loss = SoftmaxCrossEntropy()
     random_feedback: bool = False
     skip: bool = False
+    regularizer: Regularizer | None = None
 
     def __check_init__(self) -> None:
         checks.whole(self, "n_out")
@@ -57,6 +61,11 @@ class Network(checks.Part):
         if not isinstance(self.loss, Loss):
             raise TypeError(f"`loss` of Network must be a recurra loss such as SquaredError(), and is {self.loss!r}.")
         self.loss.check_outputs(self.n_out)
+        if self.regularizer is not None and not isinstance(self.regularizer, Regularizer):
+            raise TypeError(
+                "`regularizer` of Network must be one such as recurra.FiringRate(target=0.01), and is "
+                f"{self.regularizer!r}."
+            )
 
     def init(self, key: PRNGKeyArray) -> NetworkWeights:
         """w_out ~ N(0, 1/√n), b_out = 0, V = 0, and the cell's own start."""
@@ -93,10 +102,14 @@ class Network(checks.Part):
         shown = self.cell.show(a)
         return jnp.concatenate([jnp.ones(1, shown.dtype), shown, *([x] if self.skip else [])])
 
-    def credit(self, weights: NetworkWeights, error: Float[Array, " n_out"]) -> Credit:
-        """cbar, the immediate credit of the state, from the error dL/dz."""
+    def credit(self, weights: NetworkWeights, error: Float[Array, " n_out"], a: State) -> Credit:
+        """cbar, the immediate credit of the state, from the error dL/dz; `a` is the state after the step."""
         feedback = weights.readout.W if weights.feedback is None else weights.feedback
-        return self.cell.credit_shown(vecmat(error, feedback))
+        cbar = self.cell.credit_shown(vecmat(error, feedback))
+        if self.regularizer is None:
+            return cbar
+        own = self.regularizer.credit(self.cell.show(a))
+        return tuple(add(u, v) for u, v in zip(cbar, self.cell.credit_shown(own), strict=True))
 
 
 @eqx.filter_jit

@@ -7,7 +7,7 @@ import numpy as np
 import recurra as rc
 from recurra.cells.tick import Tick
 from recurra.engine.experiment import Experiment
-from recurra.linalg import dense, zeros_like
+from recurra.linalg import cleared, dense, zeros_like
 from recurra.step import APPLIED
 from recurra.training.recording import StepRecorder
 
@@ -21,15 +21,15 @@ def problem(make_cell, n=3, n_in=2, n_out=2, steps=6, seed=0, random_feedback=Fa
     weights = network.init(keys[2])
     # Zero biases would leave mistakes in them unseen.
     shake = lambda w: w + 0.3 * jax.random.normal(jax.random.fold_in(keys[2], w.size), w.shape, w.dtype)
-    return network, weights._replace(cell=jax.tree.map(shake, weights.cell)), xs, ys
+    return network, weights._replace(cell=cleared(jax.tree.map(shake, weights.cell))), xs, ys
 
 
 def one_step(network, weights, a, x, y, t):
     """Step t, put together from the network's parts: its loss, and what a learner sees of it."""
     state, trace, output = network.forward(weights, a, x)
     loss, error = network.loss(output, y)
-    cbar = network.credit(weights, error)
-    return loss, Tick(network.cell, weights.cell, t, a, state, trace, y, error, cbar)
+    cbar = network.credit(weights, error, state)
+    return loss, Tick(network.cell, weights.cell, t, a, state, trace, y, error, cbar, loss=network.loss)
 
 
 def drive(network, learner, weights, xs, ys, noise=None, state=None, first=0):

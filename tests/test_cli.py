@@ -85,7 +85,7 @@ def test_learners_lists_every_one_with_its_axes(recurra_command):
         about = learner.about
         assert all(text in rows[name] for text in (about.name, learner.facing, about.tensor, about.time))
         assert ("stochastic" in rows[name], "numerical" in rows[name]) == (about.stochastic, about.numerical)
-        assert ("unit-wise" in rows[name]) == about.unitwise
+        assert about.cells in rows[name]
 
 
 def test_learners_as_json(recurra_command):
@@ -95,7 +95,7 @@ def test_learners_as_json(recurra_command):
     assert [each["name"] for each in listed] == list(recurra.LEARNERS)
     assert next(each for each in listed if each["name"] == "uoro") == {
         "name": "uoro", "algorithm": "UORO", "facing": "past", "tensor": "A_k B_ij", "stochastic": True,
-        "numerical": False, "memory": "n²", "time": "n²", "unitwise": False,
+        "numerical": False, "memory": "n²", "time": "n²", "unitwise": False, "cells": "any",
         "hyperparameters": {"nu": "signs", "initial_scale": 1.0},
     }  # fmt: skip
 

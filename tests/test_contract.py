@@ -15,6 +15,7 @@ from recurra.engine.fold import advance
 from recurra.engine.late_rflo import LateRFLO
 from recurra.engine.lazy_rtrl import LazyRTRL
 from recurra.linalg import dense
+from recurra.paper.setup import LEARNERS as PAPER
 from taking_steps import gradients, take_steps
 
 UNITWISE = {
@@ -30,16 +31,43 @@ def equinox_lstm(n_in, n, dtype=None):
     return rc.GeneralCell(make(jax.random.key(0)), n_in, (zeros, zeros), make=make)
 
 
-CELLS = {**UNITWISE, "general": equinox_lstm}
+#: cells that came after the paper: each stands for others of its kind
+AFTER = {
+    "sparse": lambda n_in, n, dtype=None: rc.RNN(n_in, n, 0.6, w_rec=rc.cells.Sparsely(0.5), dtype=dtype),
+    "alif": lambda n_in, n, dtype=None: rc.ALIF(n_in, n, threshold=0.1, dtype=dtype),
+    "rtu": lambda n_in, n, dtype=None: rc.RTU(n_in, n, dtype=dtype),
+    "stack": lambda n_in, n, dtype=None: rc.Stack(rc.RTU(n_in, n, dtype=dtype), rc.GRU(2 * n, n, dtype=dtype)),
+}
+CELLS = {**UNITWISE, "general": equinox_lstm, **AFTER}
 #: every learner that is registered, and the forms that the engine puts in the place of some
 LEARNERS = {**rc.LEARNERS, "lazy rtrl": LazyRTRL, "late rflo": LateRFLO}
-PAIRS = [
-    (name, cell)
-    for name, learner in LEARNERS.items()
-    for cell in CELLS
-    if cell != "general" or not (learner.about.unitwise or name == "lazy rtrl")
-]
-each_pair = pytest.mark.parametrize(("name", "cell"), PAIRS)
+
+
+def fits(name, cell):
+    about = LEARNERS[name].about
+    if about.layers or about.sparse:
+        return cell == ("stack" if about.layers else "sparse")
+    if cell in ("general", "stack"):
+        return not (about.unitwise or name == "lazy rtrl")
+    return (name, cell) not in {("kernl", "alif"), ("dni-b", "rtu"), ("lazy rtrl", "sparse"), ("lazy rtrl", "rtu")}
+
+
+PAIRS = [(name, cell) for name in LEARNERS for cell in CELLS if fits(name, cell)]
+#: what is tried every time: a learner on the plain cell, or the one it needs; the paper's also on those of the paper
+OWN = {"snap-n": "sparse", "layered": "stack"}
+USUAL = [(name, OWN.get(name, "rnn")) for name in LEARNERS]
+OLD = [(name, cell) for name, cell in PAIRS if cell not in AFTER and name not in set(rc.LEARNERS) - set(PAPER)]
+SOME = {("rtrl", "rtu"), ("rflo", "alif"), ("uoro", "stack"), ("snap-1", "lstm"), ("pp-prop", "gru")}
+
+
+def often(pairs, *more):
+    """Each pair, and more arguments; those that are not among `pairs` are slow."""
+    marks = lambda pair: () if pair in pairs else pytest.mark.slow
+    return [pytest.param(*pair, *each, marks=marks(pair)) for pair in PAIRS for each in more or [()]]
+
+
+#: settings for networks of three units and few steps
+FEWER = {"sk-rtrl": {"r": 2}, **{name: {"T": 3} for name in ("e-bptt", "f-bptt", "edge-bptt")}}
 
 
 def shapes(tree):
@@ -47,22 +75,22 @@ def shapes(tree):
 
 
 def test_registry_is_complete():
-    assert len(rc.LEARNERS) == 12
+    assert len(rc.LEARNERS) == 27
     general = {name for name, learner in rc.LEARNERS.items() if not learner.about.unitwise}
-    assert general == {"rtrl", "uoro", "e-bptt", "f-bptt", "dni", "fixed"}
+    paper, after = {"rtrl", "uoro", "e-bptt", "f-bptt", "dni", "fixed"}, {"immediate", "bp-lambda", "layered"}
+    assert general == paper | after
 
 
 @pytest.mark.parametrize(
     ("name", "cell", "dtype"),
     [
-        pytest.param(*pair, dtype, marks=() if "rnn" in pair or dtype == "float32" else pytest.mark.slow)
-        for pair in PAIRS
-        for dtype in ("bfloat16", "float32", "float64")
+        *often({*OLD, *USUAL, *SOME}, ("float32",)),
+        *often({pair for pair in OLD if "rnn" in pair}, ("bfloat16",), ("float64",)),
     ],
 )
 def test_structure_and_dtype(name, cell, dtype):
     """A gradient like the weights, a state like the first state, nothing in another dtype; the same of what is due."""
-    learner = LEARNERS[name]()
+    learner = LEARNERS[name](**FEWER.get(name, {}))
     network = rc.Network(CELLS[cell](2, 3, dtype), 2)
     weights = network.init(jax.random.key(0))
     state = learner.init(network.cell, weights.cell, jax.random.key(1), 2)
@@ -83,7 +111,8 @@ def test_structure_and_dtype(name, cell, dtype):
         assert gradient is None or shapes(gradient) == shapes(weights.cell)
         assert shapes(after) == shapes(state)
     emitted = [gradient is not None for gradient, _ in found]
-    assert emitted == [learner.facing != "–", name == "e-bptt"]
+    is_seldom = isinstance(learner, rc.Unfaced)
+    assert emitted == [not is_seldom, is_seldom and learner.period > 0]
     floats = [leaf for leaf in jax.tree.leaves(found) if jnp.issubdtype(leaf.dtype, jnp.floating)]
     assert {str(leaf.dtype) for leaf in floats} <= {dtype}
 
@@ -101,12 +130,12 @@ FED_BACK = {("rtrl", "general"), ("uoro", "lstm"), ("rflo", "lstm"), ("e-bptt", 
 )
 def test_random_feedback_serves_every_learner(name, cell):
     """Every gradient is the one that credit through the fixed weights gives, handed over by hand."""
-    learner = LEARNERS[name](**({"T": 3} if name in ("e-bptt", "f-bptt") else {}))
+    learner = LEARNERS[name](**FEWER.get(name, {}))
     network, weights, xs, ys = problem(CELLS[cell], random_feedback=True)
     _, tick = one_step(network, weights, network.cell.init_state(), xs[0], ys[0], jnp.array(0, "int32"))
     np.testing.assert_allclose(tick.cbar[0], tick.error @ weights.feedback, rtol=1e-12)
     assert distance(tick.cbar[0], tick.error @ weights.readout.W) > 1e-3
-    if name.startswith("dni"):  # it learns from the label too, which handed credit lacks
+    if name.startswith(("dni", "bp-lambda", "e-prop-3")):  # it learns from the label too, which handed credit lacks
         return
     random = take_steps(network, learner, weights, xs, ys)
     # Softmax cross-entropy has the error softmax(z) - y*.
@@ -125,10 +154,12 @@ def experiment_of(name, cell, record=None, **fields):
 
 
 GATED = {("rtrl", "lstm"), ("f-bptt", "gru"), ("rflo", "lstm"), ("uoro", "general")}
-CUT = [pytest.param(*pair, marks=() if pair[1] == "rnn" or pair in GATED else pytest.mark.slow) for pair in PAIRS]
+CUT = (
+    {pair for pair in OLD if pair[1] == "rnn"} | GATED | {("snap-n", "sparse"), ("layered", "stack"), ("rflo", "alif")}
+)
 
 
-@pytest.mark.parametrize(("name", "cell"), CUT)
+@pytest.mark.parametrize(("name", "cell"), often(CUT))
 def test_seeds_and_chunks_change_nothing_and_nothing_compiles_twice(name, cell):
     """Seeds do not touch each other; a run cut anywhere has the same bits; no cut, key or rate compiles anew."""
     traced = []
@@ -185,7 +216,7 @@ def test_vmap_over_hyperparameters(name, field):
     start, stop = jnp.array(0, "int32"), jnp.array(12, "int32")
 
     def run(value):
-        whole = experiment_of(name, "rnn", **{field: value})
+        whole = experiment_of(name, OWN.get(name, "rnn"), **{field: value})
         return advance(whole, *whole.init(jax.random.key(0)), start, stop, 12)[0].learning.weights
 
     together = jax.jit(jax.vmap(run))(values)
@@ -197,8 +228,16 @@ def test_vmap_over_hyperparameters(name, field):
 
 # DNI learns its own predictor; at the paper's default rate that takes longer than this test lasts, and the paper raises
 # the rate on Add for the same reason.
-FASTER = {"dni": {"learning_rate": 0.05}, "dni-b": {"learning_rate": 0.05, "jacobian_rate": 0.01}}
-MAY_TIE = {"rflo", "kernl"}
+FASTER = {
+    "dni": {"learning_rate": 0.05},
+    "bp-lambda": {"learning_rate": 0.05},
+    "bp-lambda-local": {"learning_rate": 0.05},
+    "e-prop-3": {"learning_rate": 0.05},
+    "dni-b": {"learning_rate": 0.05, "jacobian_rate": 0.01},
+}
+#: learners that need another cell, or whose variance explodes
+ELSEWHERE = {"snap-n", "layered", "receiver-uoro"}
+MAY_TIE = {"rflo", "kernl", "immediate", "pp-prop", "e-prop-3"}
 RUNS = {
     "rnn": (lambda: rc.RNN(2, 16, dtype="float32"), rc.Add(2, 4), 2e-3, 8_000),
     "gru": (lambda: rc.GRU(2, 16, dtype="float32"), rc.Add(1, 3), 6e-3, 8_000),
@@ -231,7 +270,7 @@ def runs_of(names):
     return pytest.mark.parametrize(("name", "cell"), pairs)
 
 
-@runs_of([name for name in rc.LEARNERS if name not in {"fixed", *MAY_TIE}])
+@runs_of([name for name in rc.LEARNERS if name not in {"fixed", *MAY_TIE, *ELSEWHERE}])
 def test_learning_beats_a_trained_readout_alone(name, cell):
     """From the same weights on the same stream: the mean gain is positive by two standard errors."""
     gain, error = gain_over_readout(name, cell)
@@ -240,6 +279,6 @@ def test_learning_beats_a_trained_readout_alone(name, cell):
 
 @runs_of(sorted(MAY_TIE))
 def test_local_rules_do_no_harm(name, cell):
-    """RFLO and KeRNL may gain nothing here: what they learn is only required not to cost two standard errors."""
+    """Rules with little memory may gain nothing: what they learn is only required not to cost two standard errors."""
     gain, error = gain_over_readout(name, cell)
     assert gain > -2 * error

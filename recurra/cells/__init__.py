@@ -1,14 +1,44 @@
-"""What a network is: the protocol, the unit-wise cells, and an adapter for any other."""
+"""What a network is: the protocol, the unit-wise cells, several in a stack, and an adapter for any other."""
 
+from recurra.cells.alif import ALIF as ALIF
 from recurra.cells.base import Cell as Cell
+from recurra.cells.columnar import ColumnarLSTM as ColumnarLSTM
+from recurra.cells.elstm import ELSTM as ELSTM
+from recurra.cells.gates import Sources as Sources
 from recurra.cells.general import GeneralCell as GeneralCell
 from recurra.cells.gru import GRU as GRU
+from recurra.cells.initial import At as At
+from recurra.cells.initial import Sparsely as Sparsely
+from recurra.cells.initial import WithoutSelf as WithoutSelf
 from recurra.cells.initial import diagonal as diagonal
 from recurra.cells.initial import gaussian as gaussian
 from recurra.cells.initial import orthogonal as orthogonal
 from recurra.cells.initial import symmetric as symmetric
+from recurra.cells.lif import LIF as LIF
+from recurra.cells.lru import LRU as LRU
 from recurra.cells.lstm import LSTM as LSTM
+from recurra.cells.min_gru import MinGRU as MinGRU
 from recurra.cells.rnn import RNN as RNN
+from recurra.cells.rtu import RTU as RTU
+from recurra.cells.rtu import NonlinearRTU as NonlinearRTU
+from recurra.cells.spiking import arctan as arctan
+from recurra.cells.spiking import fast_sigmoid as fast_sigmoid
+from recurra.cells.spiking import triangular as triangular
+from recurra.cells.stack import Stack as Stack
 from recurra.cells.tick import Tick as Tick
-from recurra.cells.unitwise import Sources as Sources
 from recurra.cells.unitwise import UnitwiseCell as UnitwiseCell
+
+#: the library's unit-wise cells, by their names on the command line
+CELLS: dict[str, type[UnitwiseCell]] = {
+    "rnn": RNN,
+    "lstm": LSTM,
+    "gru": GRU,
+    "lif": LIF,
+    "alif": ALIF,
+    "lru": LRU,
+    "rtu": RTU,
+    "nonlinear-rtu": NonlinearRTU,
+    "elstm": ELSTM,
+    "columnar-lstm": ColumnarLSTM,
+    "min-gru": MinGRU,
+}

@@ -7,6 +7,11 @@ step to linearize it later. Given the weights and a trace, the derivatives are u
     pull      c J       credit of a(t) to credit of a(t-1)
     deposit   c Mbar    credit of a(t) to a gradient for the weights applied at t
 
+and, where cells are stacked, through the derivative in the input:
+
+    push_input   (∂a/∂x) v       a tangent of x(t) to one of a(t)
+    pull_input   c (∂a/∂x)       credit of a(t) to credit of x(t)
+
 Learners that ask for more than these need a `UnitwiseCell`. RTRL keeps all of M, in the layout that the cell chooses.
 """
 
@@ -38,8 +43,11 @@ class Cell(checks.Part):
     n_in: eqx.AbstractVar[int]
     dtype: eqx.AbstractVar[jnp.dtype]
 
-    #: the state variables that the readout sees, by number
+    #: The state variables that the readout sees, by number. A cell may choose any of its variables.
     shown: ClassVar[tuple[int, ...]] = (0,)
+
+    #: whether J is the derivative of what the cell computes; that of a spiking cell is a surrogate
+    smooth: ClassVar[bool] = True
 
     @property
     def name(self) -> str:
@@ -84,6 +92,10 @@ class Cell(checks.Part):
     @abc.abstractmethod
     def init_weights(self, key: PRNGKeyArray) -> Weights: ...
 
+    def labels(self, weights: Weights) -> PyTree[str]:
+        """A name for every array of the weights, by which an optimizer may tell them apart."""
+        return jax.tree.map(lambda _: "weights", weights)
+
     def init_state(self) -> State:
         return tuple(jnp.zeros(width, self.dtype) for width in self.widths)
 
@@ -102,6 +114,14 @@ class Cell(checks.Part):
     @abc.abstractmethod
     def pull(self, weights: Weights, trace: Any, c: Credit) -> State:
         """c J."""
+
+    @abc.abstractmethod
+    def push_input(self, weights: Weights, trace: Any, v: Float[Array, "n_in *k"]) -> Tangent:
+        """(∂a/∂x) v, for a vector or for the columns of a matrix."""
+
+    @abc.abstractmethod
+    def pull_input(self, weights: Weights, trace: Any, c: Credit) -> Float[Array, " n_in"]:
+        """c (∂a/∂x)."""
 
     @abc.abstractmethod
     def deposit(self, weights: Weights, trace: Any, c: Credit) -> LazyWeights:

@@ -5,13 +5,13 @@ from typing import Any
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jax.flatten_util import ravel_pytree
 from jaxtyping import Array, Float, PRNGKeyArray, PyTree
 
 from recurra import checks
 from recurra.cells.base import Cell, Credit, Influence, State, Tangent, Weights
+from recurra.cells.influence import WHOLE
 from recurra.cells.structure import check_forwards
-from recurra.linalg import matvec, total, vecmat
+from recurra.linalg import matvec
 
 
 class GeneralCell(Cell):
@@ -80,20 +80,23 @@ class GeneralCell(Cell):
         a, x = trace
         return jax.vjp(lambda w: self._step(w, a, x), weights)[1](self.dense_credit(c))[0]
 
-    # M is one piece, whose columns are all weights in the order of `ravel_pytree`.
+    def push_input(self, weights: Weights, trace: Any, v: Float[Array, "n_in *k"]) -> Tangent:
+        a, x = trace
+        along = lambda v: jax.jvp(lambda x: self._step(weights, a, x), (x,), (v,))[1]
+        return along(v) if v.ndim == 1 else jax.vmap(along, in_axes=1, out_axes=1)(v)
+
+    def pull_input(self, weights: Weights, trace: Any, c: Credit) -> Float[Array, " n_in"]:
+        a, x = trace
+        return jax.vjp(lambda x: self._step(weights, a, x), x)[1](self.dense_credit(c))[0]
 
     def no_influence(self, weights: Weights) -> Influence:
-        count = ravel_pytree(weights)[0].size
-        return (tuple(jnp.zeros((width, count), self.dtype) for width in self.widths),)
+        return WHOLE.nothing(self, weights)
 
     def add_immediate(self, weights: Weights, trace: Any, M: Influence) -> Influence:
-        row = lambda basis: ravel_pytree(self.deposit(weights, trace, self.split(basis)))[0]
-        Mbar = jax.vmap(row)(jnp.eye(sum(self.widths), dtype=self.dtype))
-        return (tuple(map(jnp.add, M[0], self.split(Mbar))),)
+        return WHOLE.add_immediate(self, weights, trace, M)
 
     def contract(self, weights: Weights, c: Credit, M: Influence) -> Weights:
-        rows = (None if u is None else vecmat(u, part) for u, part in zip(c, M[0], strict=True))
-        return ravel_pytree(weights)[1](total(*rows))
+        return WHOLE.contract(self, weights, c, M)
 
     def _jacobian(self, weights: Weights, trace: Any) -> Float[Array, "S S"]:
         column = lambda basis: jnp.concatenate(self.push(weights, trace, self.split(basis)))

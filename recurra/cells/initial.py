@@ -1,17 +1,20 @@
-"""How recurrent weights start: the four families of the paper's analysis of RFLO."""
+"""How recurrent weights start: the four families of the paper's analysis of RFLO, and weights at some places only."""
 
+import functools
 import math
 from collections.abc import Callable
 from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Float, PRNGKeyArray
 
-from recurra.linalg import decomposable
+from recurra import checks
+from recurra.linalg import Hollow, Listed, Patterned, Sparse, decomposable, hollowed
 
 #: draws a square matrix from (key, n, dtype)
-MatrixInit = Callable[[PRNGKeyArray, int, Any], Float[Array, "n n"]]
+MatrixInit = Callable[[PRNGKeyArray, int, Any], Float[Array, "n n"] | Patterned]
 
 
 def orthogonal(key: PRNGKeyArray, n: int, dtype: jnp.dtype) -> Float[Array, "n n"]:
@@ -36,6 +39,53 @@ def symmetric(key: PRNGKeyArray, n: int, dtype: jnp.dtype) -> Float[Array, "n n"
 def diagonal(key: PRNGKeyArray, n: int, dtype: jnp.dtype) -> Float[Array, "n n"]:
     """Units that hear only themselves, with weights uniform on [-1, 1]."""
     return jnp.diag(jax.random.uniform(key, (n,), dtype, -1, 1))
+
+
+class Sparsely(checks.Part):
+    """Each unit hears `density` · n others, drawn once from `seed`: the same for all gates and all networks.
+
+    Weights are ~ N(0, 1/√k), where k is the number of units that a unit hears.
+    """
+
+    density: float
+    seed: int = 0
+
+    def __check_init__(self) -> None:
+        checks.in_range(self, "density", above=0.0, most=1.0)
+        checks.whole(self, "seed", least=0)
+
+    def heard(self, n: int) -> int:
+        """How many units a unit hears."""
+        return max(1, round(self.density * n))
+
+    def __call__(self, key: PRNGKeyArray, n: int, dtype: jnp.dtype) -> Sparse:
+        places = _drawn_places(self.seed, n, self.heard(n))
+        return Sparse(jax.random.normal(key, (len(places),), dtype) / math.sqrt(self.heard(n)), places)
+
+
+@functools.lru_cache(maxsize=64)  # all networks of a cell share their places
+def _drawn_places(seed: int, n: int, heard: int) -> Listed:
+    rng = np.random.default_rng(seed)
+    columns = np.concatenate([rng.choice(n, heard, replace=False) for _ in range(n)])
+    return Listed(np.repeat(np.arange(n), heard), columns, (n, n))
+
+
+class At(checks.Part):
+    """Weights ~ N(0, 1/√k) at given places, where k is the mean number of units that a unit hears."""
+
+    places: Listed
+
+    def __call__(self, key: PRNGKeyArray, n: int, dtype: jnp.dtype) -> Sparse:
+        return Sparse(jax.random.normal(key, (len(self.places),), dtype) / math.sqrt(len(self.places) / n), self.places)
+
+
+class WithoutSelf(checks.Part):
+    """Recurrent weights as `drawn`, but no unit hears itself, ever."""
+
+    drawn: Callable[[PRNGKeyArray, int, Any], Float[Array, "n n"]] = gaussian
+
+    def __call__(self, key: PRNGKeyArray, n: int, dtype: jnp.dtype) -> Hollow:
+        return hollowed(self.drawn(key, n, dtype))
 
 
 def random_feedback(key: PRNGKeyArray, n_out: int, n: int, dtype: jnp.dtype) -> Float[Array, "n_out n"]:

@@ -33,7 +33,7 @@ def local_derivatives(unit: Unit, a: State, z: State) -> tuple[State, Blocks, Bl
     """
     variables = (*a, *z)
     f = lambda variables: unit(variables[: len(a)], variables[len(a) :])
-    reads = seen_by(jax.make_jaxpr(f)(variables).jaxpr)
+    reads = seen_by(jax.make_jaxpr(f)(variables).jaxpr, _has_derivative)
     differs = _differs(f, variables)
     anywhere = tuple(jnp.zeros(1, v.dtype) for v in variables)
     along = functools.cache(lambda i, is_here: _along(f, i, variables if is_here else anywhere))
@@ -53,6 +53,22 @@ def constant_leaks(unit: Unit, a: State, z: State) -> set[tuple[int, int]]:
     return {(p, q) for p in range(len(a)) for q in range(len(a)) if not differs(p, q)}
 
 
+def shared_variables(unit: Unit, a: State, z: State) -> set[int]:
+    """The state variables that respond alike in all units, at all times: a linear filter of what gates receive.
+
+    The influence of a weight on such a variable depends on its source alone.
+    """
+    f = lambda variables: unit(variables[: len(a)], variables[len(a) :])
+    reads, differs = seen_by(jax.make_jaxpr(f)((*a, *z)).jaxpr, _has_derivative), _differs(f, (*a, *z))
+    anywhere = tuple(jnp.zeros(1, v.dtype) for v in (*a, *z))
+    slopes = [jax.eval_shape(lambda at, i=i: _along(f, i, at)[1], anywhere) for i in range(len(anywhere))]
+    is_one_number = lambda p, i: not differs(p, i) and slopes[i][p].shape == (1,)
+    shared = {p for p in range(len(a)) if all(is_one_number(p, i) for i in reads[p])}
+    while len(fewer := {p for p in shared if reads[p] & set(range(len(a))) <= shared}) < len(shared):
+        shared = fewer
+    return shared
+
+
 def _differs(f: Callable[[State], State], variables: State) -> Callable[[int, int], bool]:
     """Whether the derivative of output p in variable i depends on any variable."""
     slopes = lambda variables: [_along(f, i, variables)[1] for i in range(len(variables))]
@@ -67,8 +83,11 @@ def _along(f: Callable[[State], State], i: int, at: State) -> tuple[State, State
 
 
 def variables_read(unit: Unit, a: State, z: State) -> set[int]:
-    """The state variables that `unit` reads directly, and not through the gates."""
-    return set().union(*seen_by(jax.make_jaxpr(lambda *a: unit(a, z))(*a).jaxpr))
+    """The state variables that `unit` reads directly, not through the gates, and with a derivative.
+
+    One that it reads through `jax.lax.stop_gradient` or a comparison alone is not among them.
+    """
+    return set().union(*seen_by(jax.make_jaxpr(lambda *a: unit(a, z))(*a).jaxpr, _has_derivative))
 
 
 def check_unit(name: str, unit: Unit, a: State, z: State) -> None:
@@ -113,14 +132,19 @@ def _equations(program: Jaxpr) -> Iterator[Any]:
             yield from _equations(part)
 
 
-def seen_by(program: Jaxpr) -> list[set[int]]:
-    """For each output of a program the inputs it is computed from."""
+def seen_by(program: Jaxpr, counts: Callable[[Any, Any], bool] = lambda equation, var: True) -> list[set[int]]:
+    """For each output of a program the inputs it is computed from; only through results of operations that count."""
     sources = {var: {i} for i, var in enumerate(program.invars)}
     seen = lambda var: set() if isinstance(var, Literal) else sources.get(var, set())
     for equation in program.eqns:
         together = set().union(*map(seen, equation.invars))
-        sources |= dict.fromkeys(equation.outvars, together)
+        sources |= {var: together for var in equation.outvars if counts(equation, var)}
     return [seen(var) for var in program.outvars]
+
+
+def _has_derivative(equation: Any, var: Any) -> bool:
+    """Whether a result of an operation may have a derivative: not that of `stop_gradient`, nor of a comparison."""
+    return equation.primitive.name != "stop_gradient" and jnp.issubdtype(var.aval.dtype, jnp.inexact)
 
 
 def _mixing(program: Any, units: set[Any]) -> str | None:

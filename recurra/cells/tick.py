@@ -12,6 +12,8 @@ from recurra.linalg import where, zeros_like
 class Tick(eqx.Module):
     """Step t: the state before and after it, how it can be linearized, and what the readout made of it.
 
+    `loss` is the network's: called with an output and a label, it returns the loss and its error.
+
     `reset` tells that the state was set back just before this step, so that the past does not reach it: J(t) = 0.
     `first` is the step of the latest reset. Both are None in a run that is never set back.
     """
@@ -27,6 +29,7 @@ class Tick(eqx.Module):
     cbar: Credit
     reset: Bool[Array, ""] | None = None
     first: Int[Array, ""] | None = None
+    loss: Any = None
 
     def push(self, v: Tangent) -> Tangent:
         """J v."""

@@ -9,13 +9,13 @@
 
 A cell writes `unit`; H and D follow by forward-mode differentiation, one all-ones tangent for each variable, and are
 None where `unit` does not read a variable or a gate. Weights are kept in blocks, by gate and by source, and a gate
-without some source has None there: a learner that maps over blocks never meets the masked ones.
+without some source has None there: a learner that maps over blocks never meets the masked ones. A block is a matrix, or
+a matrix that has weights at some places only (`recurra.linalg.patterned`), if `w_rec` draws one.
 """
 
 import abc
-from collections.abc import Callable
 from numbers import Integral
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, cast
 
 import equinox as eqx
 import jax
@@ -24,46 +24,18 @@ from jaxtyping import Array, Float, PRNGKeyArray
 
 from recurra import checks
 from recurra.cells.base import Cell, Credit, Influence, State, Tangent
+from recurra.cells.gates import Gates, Sources, Trace, listened
+from recurra.cells.influence import BY_GATE, OWN, WHOLE, Layout
 from recurra.cells.initial import MatrixInit
-from recurra.cells.structure import Blocks, check_unit, constant_leaks, local_derivatives, variables_read
-from recurra.linalg import Outer, add, add_or_zero, matvec, mul, total, vecmat
-
-
-class Sources(NamedTuple):
-    """An entry for each source of a gate: recurrent units, inputs and bias. None where it does not listen to one."""
-
-    rec: Any
-    inp: Any
-    bias: Any
-
-
-Gates = tuple[Sources, ...]
-
-
-class Trace(NamedTuple):
-    """The local derivatives of one step, and ahat, what the gates received. It has size O(n) and holds no weights."""
-
-    H: Blocks
-    D: Blocks
-    ahat: Sources
-
-
-def listened(gate: Sources, ahat: Sources, f: Callable[[Array], Any]) -> Sources:
-    """f(ahat.source) for the sources this gate listens to."""
-    return Sources(*(None if w is None else f(u) for w, u in zip(gate, ahat, strict=True)))
-
-
-def side_by_side(blocks: Sources) -> Float[Array, "*rows m"]:
-    """What a gate has for each source, as one array whose last axis runs over all of them."""
-    return jnp.concatenate([block for block in blocks if block is not None], axis=-1)
-
-
-def apart(gate: Sources, rows: Float[Array, "*rows m"]) -> Sources:
-    """The inverse of `side_by_side`: blocks like those of the gate's weights."""
-    widths = [block.shape[1] for block in gate if block is not None]
-    edges = [sum(widths[: i + 1]) for i in range(len(widths) - 1)]
-    blocks = iter(jnp.split(rows, edges, axis=-1))
-    return Sources(*(None if block is None else next(blocks) for block in gate))
+from recurra.cells.structure import (
+    Blocks,
+    check_unit,
+    constant_leaks,
+    local_derivatives,
+    shared_variables,
+    variables_read,
+)
+from recurra.linalg import Patterned, Places, add, add_or_zero, full, matvec, mul, outer_like, own, total, vecmat
 
 
 class UnitwiseCell(Cell):
@@ -72,6 +44,7 @@ class UnitwiseCell(Cell):
     n_in: eqx.AbstractVar[int]
     n: eqx.AbstractVar[int]
     dtype: eqx.AbstractVar[jnp.dtype]
+    #: how recurrent weights are drawn; None for a cell whose gates do not hear the network
     w_rec: eqx.AbstractVar[MatrixInit]
 
     #: state variables a unit holds
@@ -80,6 +53,8 @@ class UnitwiseCell(Cell):
     listens: ClassVar[tuple[tuple[bool, bool, bool], ...]]
     #: for each gate, the bias it starts with
     first_bias: ClassVar[tuple[float, ...]]
+    #: for each gate its name, by which an optimizer may tell gates apart; none: they are numbered
+    gates: ClassVar[tuple[str, ...]] = ()
 
     def __check_init__(self) -> None:
         if len(self.first_bias) != len(self.listens):
@@ -89,13 +64,27 @@ class UnitwiseCell(Cell):
             )
         if isinstance(self.n, Integral) and self.n > 0:  # else the cell's own checks say what is wrong
             check_unit(self.name, self.unit, *self._blank())
-            checks.draws(self, "w_rec", "recurra.cells.orthogonal", int(self.n), (self.n, self.n))
+            if self.is_recurrent:
+                checks.draws(self, "w_rec", "recurra.cells.orthogonal", int(self.n), (self.n, self.n))
             if not any(map(any, self.listens)):
                 raise TypeError(f"`listens` of {self.name} gives its gates no source, so it has no weights to learn.")
 
     @abc.abstractmethod
     def unit(self, a: State, z: State) -> State:
         """The next state variables from the present ones and the pre-activations, elementwise."""
+
+    @property
+    def is_recurrent(self) -> bool:
+        """Whether units hear each other. If not, J = H, and RTRL costs no more than RFLO."""
+        return any(rec for rec, _, _ in self.listens)
+
+    @property
+    def places(self) -> Places | None:
+        """Where recurrent weights are, if `w_rec` draws a matrix that has them at some places only; else None."""
+        if self.w_rec is None or not self.is_recurrent:
+            return None
+        drawn = jax.eval_shape(lambda key: cast(Any, self.w_rec)(key, self.n, self.dtype), jax.random.key(0))
+        return drawn.places if isinstance(drawn, Patterned) else None
 
     def _blank(self) -> tuple[State, State]:
         """A state and pre-activations of zero."""
@@ -111,20 +100,31 @@ class UnitwiseCell(Cell):
         """The state variables that `unit` reads directly; others matter only through the gates."""
         return variables_read(self.unit, *self._blank())
 
+    @property
+    def shared(self) -> set[int]:
+        """The state variables that respond alike in all units, such as a membrane potential without its reset."""
+        return shared_variables(self.unit, *self._blank())
+
     def init_weights(self, key: PRNGKeyArray) -> Gates:
-        """w_rec as chosen, w_in ~ N(0, 1/√n_in), biases as the cell says, each gate on its own."""
+        """w_rec as chosen, w_in ~ N(0, 1/√n_in), and biases as the cell says, each gate on its own."""
+        keys, bias_key = jax.random.split(key, len(self.listens)), jax.random.fold_in(key, len(self.listens))
         gates = []
-        for gate_key, listens, bias in zip(
-            jax.random.split(key, len(self.listens)), self.listens, self.first_bias, strict=True
+        for gate_key, (hears_rec, hears_inp, has_bias), bias in zip(
+            keys, self.listens, self.biases(bias_key), strict=True
         ):
             key_rec, key_inp = jax.random.split(gate_key)
-            blocks = (
-                self.w_rec(key_rec, self.n, self.dtype),
-                jax.random.normal(key_inp, (self.n, self.n_in), self.dtype) / self.n_in**0.5,
-                jnp.full((self.n, 1), bias, self.dtype),
-            )
-            gates.append(Sources(*(block if heard else None for block, heard in zip(blocks, listens, strict=True))))
+            inp = jax.random.normal(key_inp, (self.n, self.n_in), self.dtype) / self.n_in**0.5 if hears_inp else None
+            rec = self.w_rec(key_rec, self.n, self.dtype) if hears_rec and self.w_rec is not None else None
+            gates.append(Sources(rec, inp, jnp.broadcast_to(bias, self.n)[:, None] if has_bias else None))
         return tuple(gates)
+
+    def biases(self, key: PRNGKeyArray) -> tuple[Float[Array, " #n"], ...]:
+        """The bias that each gate starts with. Override it if units start at values of their own."""
+        return tuple(jnp.full(1, bias, self.dtype) for bias in self.first_bias)
+
+    def labels(self, weights: Gates) -> tuple[Sources, ...]:
+        names = self.gates or tuple(map(str, range(len(weights))))
+        return tuple(jax.tree.map(lambda _, name=name: name, gate) for gate, name in zip(weights, names, strict=True))
 
     def forward(self, weights: Gates, a: State, x: Float[Array, " n_in"]) -> tuple[State, Trace]:
         ahat = Sources(a[0], x, jnp.ones(1, self.dtype))
@@ -140,7 +140,8 @@ class UnitwiseCell(Cell):
         return Trace(H, trace.D, trace.ahat._replace(bias=None))
 
     def push(self, weights: Gates, trace: Trace, v: Tangent) -> Tangent:
-        if v[0].ndim == 2:  # one product of matrices for all gates and the leak
+        is_plain = all(isinstance(gate.rec, Array) for gate in weights if gate.rec is not None)
+        if v[0].ndim == 2 and is_plain and self.is_recurrent:  # one product of matrices for all gates and the leak
             through = [None if J is None else matvec(J, v[0]) for J in self._seen(weights, trace)]
             leaks = (map(mul, H[1:], v[1:]) for H in trace.H)
         else:
@@ -158,9 +159,19 @@ class UnitwiseCell(Cell):
         each = zip(self.init_state(), leaks, (through_z, *[()] * (self.states - 1)), strict=True)
         return tuple(add_or_zero(a, *leak, *through) for a, leak, through in each)
 
+    def push_input(self, weights: Gates, trace: Trace, v: Float[Array, "n_in *k"]) -> Tangent:
+        zdot = tuple(None if gate.inp is None else matvec(gate.inp, v) for gate in weights)
+        nothing = jnp.zeros((self.n, *v.shape[1:]), self.dtype)
+        return tuple(add_or_zero(nothing, *map(mul, D, zdot)) for D in trace.D)
+
+    def pull_input(self, weights: Gates, trace: Trace, c: Credit) -> Float[Array, " n_in"]:
+        credits = zip(self.gate_credit(trace, c), weights, strict=True)
+        through = (None if gate.inp is None else vecmat(credit, gate.inp) for credit, gate in credits)
+        return add_or_zero(trace.ahat.inp, *through)
+
     def deposit(self, weights: Gates, trace: Trace, c: Credit) -> tuple[Sources, ...]:
         return tuple(
-            listened(gate, trace.ahat, lambda u, credit=credit: Outer(credit, u))
+            listened(gate, trace.ahat, lambda w, u, credit=credit: outer_like(w, credit, u))
             for gate, credit in zip(weights, self.gate_credit(trace, c), strict=True)
         )
 
@@ -169,29 +180,30 @@ class UnitwiseCell(Cell):
         nothing = jnp.zeros(self.n, self.dtype)
         return tuple(add_or_zero(nothing, *map(mul, c, column)) for column in zip(*trace.D, strict=True))
 
-    # M[g][p] has a row for each unit k, and a column for each weight of gate g: (i, j), with j over its sources.
+    def spread(self, trace: Trace, z: State) -> State:
+        """The tangent of the state that follows from one of the pre-activations, Σ_g D[p][g] z[g] for each p."""
+        nothing = jnp.zeros(self.n, self.dtype)
+        return tuple(add_or_zero(nothing, *map(mul, row, z)) for row in trace.D)
+
+    def own_jacobian(self, weights: Gates, trace: Trace) -> Blocks:
+        """The part of J within each unit: H, and for a[0] also the weights of units on themselves."""
+        itself = [own(gate.rec) for gate in weights]
+        rows = zip(trace.H, trace.D, strict=True)
+        return tuple((add(H[0], *map(mul, D, itself)), *H[1:]) for H, D in rows)
 
     def no_influence(self, weights: Gates) -> Influence:
-        columns = (self.n * side_by_side(gate).shape[1] for gate in weights)
-        return tuple((jnp.zeros((self.n, count), self.dtype),) * self.states for count in columns)
+        return self._layout(weights).nothing(self, weights)
 
     def add_immediate(self, weights: Gates, trace: Trace, M: Influence) -> Influence:
-        unit = jnp.arange(self.n)  # Mbar is zero except where k = i
-
-        def plus(M: Array, d: Array | None, heard: Array) -> Array:
-            return (
-                M
-                if d is None
-                else M.reshape(self.n, self.n, -1).at[unit, unit].add(d[:, None] * heard[None]).reshape(M.shape)
-            )
-
-        heard = [side_by_side(listened(gate, trace.ahat, lambda u: u)) for gate in weights]
-        of_gate = zip(M, zip(*trace.D, strict=True), heard, strict=True)
-        return tuple(tuple(plus(M, d, u) for M, d in zip(Ms, D, strict=True)) for Ms, D, u in of_gate)
+        return self._layout(weights).add_immediate(self, weights, trace, M)
 
     def contract(self, weights: Gates, c: Credit, M: Influence) -> Gates:
-        row = lambda M: total(*(None if u is None else vecmat(u, part) for u, part in zip(c, M, strict=True)))
-        return tuple(apart(gate, row(each).reshape(self.n, -1)) for gate, each in zip(weights, M, strict=True))
+        return self._layout(weights).contract(self, weights, c, M)
+
+    def _layout(self, weights: Gates) -> Layout:
+        if not self.is_recurrent:
+            return OWN
+        return WHOLE if any(isinstance(gate.rec, Patterned) for gate in weights) else BY_GATE
 
     # J as one matrix, for r-OK and the lazy form of RTRL.
 
@@ -215,5 +227,6 @@ class UnitwiseCell(Cell):
     def _seen(self, weights: Gates, trace: Trace) -> list[Float[Array, "n n"] | None]:
         """For each state variable its derivative in a[0], through the leak and all gates."""
         eye = jnp.eye(self.n, dtype=self.dtype)
-        through = lambda D: (mul(d, gate.rec) for d, gate in zip(D, weights, strict=True))
+        matrices = [None if gate.rec is None else full(gate.rec) for gate in weights]
+        through = lambda D: map(mul, D, matrices)
         return [add(mul(H[0], eye), *through(D)) for H, D in zip(trace.H, trace.D, strict=True)]

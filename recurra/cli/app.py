@@ -121,6 +121,8 @@ def train_command(
     stretch: Annotated[Any, setting("stretch", "Task")] = None,
     cell: Annotated[str | None, setting("cell", "Network")] = None,
     n: Annotated[Any, setting("n", "Network")] = None,
+    layers: Annotated[Any, setting("layers", "Network")] = None,
+    density: Annotated[Any, setting("density", "Network")] = None,
     alpha: Annotated[Any, setting("alpha", "Network")] = None,
     w_rec: Annotated[str | None, setting("w_rec", "Network")] = None,
     random_feedback: Annotated[bool | None, setting("random_feedback", "Network")] = None,

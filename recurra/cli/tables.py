@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from recurra.learners import LEARNERS, Learner
-from recurra.studies.settings import hyperparameters
+from recurra.studies.options import hyperparameters
 
 #: what stands around the table in a file
 BEGIN, END = "<!-- learners: begin -->", "<!-- learners: end -->"
@@ -36,6 +36,7 @@ def for_programs() -> list[dict[str, Any]]:
             "memory": known(kind.about.memory),
             "time": known(kind.about.time),
             "unitwise": kind.about.unitwise,
+            "cells": kind.about.cells,
             "hyperparameters": hyperparameters(kind()),
         }
         for name, kind in LEARNERS.items()
@@ -58,7 +59,7 @@ def _axes(kind: type[Learner]) -> Iterator[str]:
     yield f"{chance}, {'numerical' if about.numerical else 'closed form'}"
     yield about.memory
     yield about.time
-    yield "unit-wise" if about.unitwise else "any"
+    yield about.cells
 
 
 def rewritten(text: str) -> str:

@@ -9,14 +9,15 @@ so credit is carried back over one step, and B is needed only for the variables 
 outer product, whose mean over streams is one product of matrices.
 """
 
+import dataclasses
 from typing import NamedTuple
 
 import jax
 from jaxtyping import PRNGKeyArray
 
 from recurra.cells.base import Cell, Credit, LazyWeights, Weights
+from recurra.cells.gates import Trace
 from recurra.cells.tick import Tick
-from recurra.cells.unitwise import Trace
 from recurra.learners import RFLO
 from recurra.learners.base import PastFacing, unitwise
 from recurra.learners.eligibility import Eligibility, filtered, no_eligibility, only, weighed
@@ -47,5 +48,5 @@ class LateRFLO(PastFacing):
     def contract(self, cell: Cell, weights: Weights, c: Credit, state: Pending) -> LazyWeights:
         cH = tuple(add(*map(mul, c, column)) for column in zip(*state.trace.H, strict=True))
         earlier, now = weighed(weights, cH, state.B), cell.deposit(weights, state.trace, c)
-        plus = lambda now, earlier: Outer(now.u, now.v, earlier)
+        plus = lambda now, earlier: dataclasses.replace(now, plus=earlier)
         return jax.tree.map(plus, now, earlier, is_leaf=lambda leaf: isinstance(leaf, Outer))

@@ -19,8 +19,9 @@ from jaxtyping import Array, Float, Int, PRNGKeyArray
 
 from recurra import checks
 from recurra.cells.base import Cell, Credit, Weights
+from recurra.cells.gates import Sources, Trace, apart, heard, side_by_side
 from recurra.cells.tick import Tick
-from recurra.cells.unitwise import Sources, Trace, UnitwiseCell, apart, listened, side_by_side
+from recurra.cells.unitwise import UnitwiseCell
 from recurra.engine.tuning import SPAN
 from recurra.learners import RTRL
 from recurra.learners.base import PastFacing, unitwise
@@ -72,7 +73,7 @@ class LazyRTRL(PastFacing):
         deposits = jax.vmap(lambda trace, c: cell.deposit(weights, trace, c))(state.traces, cell.split(credit, axis=1))
         rows = (vecmat(before, M).reshape(cell.n, -1) for M in state.M)
         earlier = tuple(apart(gate, row) for gate, row in zip(weights, rows, strict=True))
-        plus = lambda now, earlier: Outer(now.u, now.v, earlier)
+        plus = lambda now, earlier: dataclasses.replace(now, plus=earlier)
         return jax.tree.map(plus, deposits, earlier, is_leaf=lambda leaf: isinstance(leaf, Outer))
 
     def due(self, cell: Cell, weights: Weights, state: Span) -> tuple[None, Span]:
@@ -89,8 +90,7 @@ class LazyRTRL(PastFacing):
         credits = of_rows(state.traces, cell.split(reach, axis=2))
 
         def folded(M: Array, gate: Sources, credit: Array) -> Array:
-            heard = side_by_side(listened(gate, state.traces.ahat, lambda u: u))
-            deposited = matvec(credit.reshape(self.span, -1).T, heard)
+            deposited = matvec(credit.reshape(self.span, -1).T, heard(gate, state.traces.ahat))
             return matvec(whole, M) + deposited.reshape(M.shape)
 
         M = tuple(map(folded, state.M, weights, credits))

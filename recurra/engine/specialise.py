@@ -1,16 +1,21 @@
 """Faster forms of learners, with the same gradients, for the cells and platforms where they are faster."""
 
+import dataclasses
+from typing import Any
+
 import equinox as eqx
 import jax
 from jaxtyping import PyTree
 
 from recurra.cells.base import Cell
+from recurra.cells.stack import Stack
 from recurra.cells.unitwise import UnitwiseCell
 from recurra.engine.experiment import Experiment
 from recurra.engine.late_rflo import LateRFLO
 from recurra.engine.lazy_rtrl import LazyRTRL
 from recurra.learners import RFLO, RTRL
-from recurra.learners.base import Learner
+from recurra.learners.base import Learner, PastFacing
+from recurra.learners.layered import Layered
 
 #: the products of a unit-wise cell that faster forms write in their own way
 PLAIN = [
@@ -31,9 +36,17 @@ def numbers_for(special: Experiment, numbers: PyTree) -> PyTree:
     if numbers is None:
         return None
     own, forms = numbers.step.learners, special.step.learners
-    none = lambda form: jax.tree.map(lambda _: None, form)
-    fitting = {name: own[name] if type(own[name]) is type(form) else none(form) for name, form in forms.items()}
-    return _with_learners(numbers, fitting)
+    return _with_learners(numbers, {name: _fitting(own[name], form) for name, form in forms.items()})
+
+
+def _fitting(own: Any, form: Any) -> Any:
+    """The numbers of a learner, laid out for its fastest form."""
+    if type(own) is not type(form):
+        return jax.tree.map(lambda _: None, form)
+    if not isinstance(form, Layered) or not isinstance(form.learner, tuple):
+        return own
+    given = own.learner if isinstance(own.learner, tuple) else (own.learner,) * len(form.learner)
+    return dataclasses.replace(own, learner=tuple(map(_fitting, given, form.learner)))
 
 
 def _with_learners(experiment: Experiment, learners: dict[str, Learner]) -> Experiment:
@@ -42,10 +55,18 @@ def _with_learners(experiment: Experiment, learners: dict[str, Learner]) -> Expe
 
 def fastest(learner: Learner, cell: Cell, platform: str) -> Learner:
     """The learner itself, or what gives the same gradients faster. What a user's subclass changes stays as it is."""
+    if type(learner) is Layered and type(cell) is Stack:
+        given = learner.each(cell)
+        forms = [fastest(own, layer, platform) for own, layer in zip(given, cell.cells, strict=True)]
+        kept = lambda own, form: form if isinstance(form, PastFacing) and not form.period else own
+        each = tuple(map(kept, given, forms))
+        return Layered(each, learner.handed)
     if not isinstance(cell, UnitwiseCell) or any(getattr(type(cell), name) is not method for name, method in PLAIN):
         return learner
+    if type(learner) is RTRL and not cell.is_recurrent:  # then J = H
+        return fastest(RFLO(), cell, platform)
     # On a GPU the many small products of the lazy form take longer than the large one.
-    if type(learner) is RTRL and platform == "cpu":
+    if type(learner) is RTRL and platform == "cpu" and cell.places is None:
         return LazyRTRL()
     if type(learner) is RFLO and len(cell.read) < cell.states:
         return LateRFLO()

@@ -1,10 +1,12 @@
 """One file for each algorithm; `base` holds the two relations they all come from. Start there.
 
-To register a learner, add its line below. The order is that of tables, legends and benchmarks: the paper's.
+To register a learner, add its line below. The order is that of tables, legends and benchmarks: the paper's
+learners first, in its order.
 """
 
 # ruff: isort: skip_file
 from recurra.cells.base import Cell
+from recurra.cells.stack import Stack
 from recurra.cells.tick import Tick as Tick
 from recurra.cells.unitwise import UnitwiseCell
 from recurra.learners.base import About as About
@@ -26,6 +28,29 @@ from recurra.learners.dni import DNI as DNI
 from recurra.learners.dni_b import DNIb as DNIb
 from recurra.learners.fixed import Fixed as Fixed
 
+# What came after the paper.
+from recurra.learners.immediate import Immediate as Immediate
+from recurra.learners.snap_1 import SnAp1 as SnAp1
+from recurra.learners.snap import SnAp as SnAp
+from recurra.learners.pp_prop import PPProp as PPProp
+from recurra.learners.preuoro import PREUORO as PREUORO
+from recurra.learners.column_uoro import ColumnUORO as ColumnUORO
+from recurra.learners.receiver_uoro import ReceiverUORO as ReceiverUORO
+from recurra.learners.diagonal_uoro import DiagonalUORO as DiagonalUORO
+from recurra.learners.truncated_ok import TruncatedOK as TruncatedOK
+from recurra.learners.sk_rtrl import SKRTRL as SKRTRL
+from recurra.learners.bp_lambda import BPLambda as BPLambda
+from recurra.learners.bp_lambda_local import LocalBPLambda as LocalBPLambda
+from recurra.learners.edge_bptt import EdgeBPTT as EdgeBPTT
+from recurra.learners.e_prop_3 import EProp3 as EProp3
+from recurra.learners.layered import Layered as Layered
+
+# How `Layered` hands credit down.
+from recurra.learners.handing_down import HandingDown as HandingDown
+from recurra.learners.handing_down import LocalLosses as LocalLosses
+from recurra.learners.handing_down import RandomTargets as RandomTargets
+from recurra.learners.handing_down import ThroughLayers as ThroughLayers
+
 #: Every learner by its name on the command line. It drives the tests, tables, legends and benchmarks.
 LEARNERS: dict[str, type[Learner]] = {
     kind.about.id: kind
@@ -35,6 +60,7 @@ LEARNERS: dict[str, type[Learner]] = {
 
 #: What `import recurra` offers of this package.
 __all__ = ["LEARNERS", "About", "FutureFacing", "Learner", "PastFacing", "Tick", "Unfaced"]
+__all__ += ["LocalLosses", "RandomTargets", "ThroughLayers"]
 __all__ += [kind.__name__ for kind in LEARNERS.values()]
 
 
@@ -43,8 +69,14 @@ def check_pairing(learner: Learner, cell: Cell) -> None:
     if not learner.about.unitwise or isinstance(cell, UnitwiseCell):
         learner.check(cell)
         return
-    *most, last = [kind.__name__ for kind in LEARNERS.values() if not kind.about.unitwise]
+    name = type(learner).__name__
+    if isinstance(cell, Stack):
+        of_layers = name if isinstance(learner, PastFacing) and not learner.period else "RFLO"
+        told, fits = "a Stack holds several", f"recurra.Layered({of_layers}())"
+    else:
+        told, fits = f"{cell.name} is a general one", "recurra.RNN, recurra.GRU or recurra.LSTM"
+    *most, last = [kind.__name__ for kind in LEARNERS.values() if kind.about.cells == "any"]
     raise TypeError(
-        f"{type(learner).__name__} needs a unit-wise cell, and {cell.name} is a general one: use recurra.RNN, "
-        f"recurra.GRU or recurra.LSTM, or a learner that takes any cell: {', '.join(most)} or {last}."
+        f"{name} needs a unit-wise cell, and {told}: use {fits}, or a learner that takes any cell: {', '.join(most)} "
+        f"or {last}."
     )

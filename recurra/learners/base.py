@@ -47,10 +47,19 @@ class About:
     numerical: bool = False
     #: whether it uses that parameters act on one unit at a time
     unitwise: bool = False
+    #: whether recurrent weights must be sparse (`recurra.cells.Sparsely`)
+    sparse: bool = False
+    #: whether the cell must be a `recurra.Stack`
+    layers: bool = False
     #: the field that says how many steps after a step its gradient is emitted
     lag: str | None = None
     #: the field that says after how many steps `due` is called
     period: str | None = None
+
+    @property
+    def cells(self) -> str:
+        """The cells that it serves, in words."""
+        return "stack" if self.layers else "sparse" if self.sparse else "unit-wise" if self.unitwise else "any"
 
 
 class Learner(checks.Part):
@@ -172,11 +181,11 @@ class Unfaced(Learner):
     facing: ClassVar[str] = "–"
 
     @abc.abstractmethod
-    def remember(self, tick: Tick, state: PyTree) -> PyTree:
+    def remember(self, tick: Tick, state: PyTree, noise: PyTree) -> PyTree:
         """The next state."""
 
     def step(self, tick: Tick, state: PyTree, noise: PyTree) -> tuple[None, PyTree]:
-        return None, self.remember(tick, state)
+        return None, self.remember(tick, state, noise)
 
     def emits(
         self, t: Int[Array, ""], unlabelled: Int[Array, "*streams"] | None = None

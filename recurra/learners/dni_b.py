@@ -12,7 +12,7 @@ from recurra.cells.initial import random_feedback
 from recurra.cells.tick import Tick
 from recurra.learners.base import About, FutureFacing, unitwise
 from recurra.learners.synthetic import Map, Synthesizer, apply, descended, features, first_synthesizer, fitted
-from recurra.linalg import total, vecmat
+from recurra.linalg import full, total, vecmat
 
 
 class BiologicalState(NamedTuple):
@@ -50,7 +50,7 @@ class DNIb(FutureFacing):
     def init(self, cell: Cell, weights: Weights, key: PRNGKeyArray, n_out: int) -> BiologicalState:
         cell = unitwise(cell)
         key_A, key_fb = jax.random.split(key)
-        heard = [gate.rec for gate in weights if gate.rec is not None]
+        heard = [full(gate.rec) for gate in weights if gate.rec is not None]
         return BiologicalState(
             first_synthesizer(cell, key_A, n_out, (jnp.zeros(cell.n, cell.dtype),)),
             ((total(*heard) / len(heard),),),

@@ -38,14 +38,24 @@ class EfficientBPTT(Unfaced):
     def init(self, cell: Cell, weights: Weights, key: PRNGKeyArray, n_out: int) -> Segment:
         return Segment(cell.no_traces(weights, self.T), no_credit(cell, self.T), jnp.zeros(self.T, bool))
 
-    def remember(self, tick: Tick, state: Segment) -> Segment:
+    def remember(self, tick: Tick, state: Segment, noise: None) -> Segment:
         return put(state, tick.t, Segment(tick.trace, tick.cell.dense_credit(tick.cbar), tick.steps_connected > 0))
 
     def due(self, cell: Cell, weights: Weights, state: Segment) -> tuple[LazyWeights, Segment]:
-        def pull(cJ: State, step: Segment) -> tuple[State, State]:
-            c = jax.tree.map(jnp.add, step.cbar, cJ)
-            cJ = cell.pull(weights, step.traces, c)
-            return where(step.connected, cJ, zeros_like(cJ)), c
+        return carried_back(cell, weights, state)[0], state
 
-        c = back(pull, zeros_like(cell.init_state()), state, seldom=True)
-        return summed(jax.vmap(lambda trace, c: cell.deposit(weights, trace, c))(state.traces, c)), state
+
+def carried_back(cell: Cell, weights: Weights, segment: Segment) -> tuple[LazyWeights, State]:
+    """Σ c Mbar over the steps of a segment, and the credit c J of the state before its first step."""
+
+    def before(step: Segment, c: State) -> State:
+        cJ = cell.pull(weights, step.traces, c)
+        return where(step.connected, cJ, zeros_like(cJ))
+
+    def pull(cJ: State, step: Segment) -> tuple[State, State]:
+        c = jax.tree.map(jnp.add, step.cbar, cJ)
+        return before(step, c), c
+
+    c = back(pull, zeros_like(cell.init_state()), segment, seldom=True)
+    gradient = summed(jax.vmap(lambda trace, c: cell.deposit(weights, trace, c))(segment.traces, c))
+    return gradient, before(*jax.tree.map(lambda rows: rows[0], (segment, c)))

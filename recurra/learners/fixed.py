@@ -15,5 +15,5 @@ class Fixed(Unfaced):
     def init(self, cell: Cell, weights: Weights, key: PRNGKeyArray, n_out: int) -> None:
         return None
 
-    def remember(self, tick: Tick, state: None) -> None:
+    def remember(self, tick: Tick, state: None, noise: None) -> None:
         return None

@@ -47,6 +47,13 @@ class KeRNL(PastFacing):
         checks.in_range(self, "first_alpha", least=0.0, most=1.0)
         checks.flag(self, "late_perturbation")
 
+    def check(self, cell: Cell) -> None:
+        if not cell.smooth:
+            raise TypeError(
+                f"KeRNL learns from small perturbations of the state, which the spikes of {cell.name} do not notice: "
+                "use RFLO or SnAp1, which use the surrogate derivative."
+            )
+
     def init(self, cell: Cell, weights: Weights, key: PRNGKeyArray, n_out: int) -> Kernel:
         cell = unitwise(cell)
         eye, states = jnp.eye(cell.n, dtype=cell.dtype), range(cell.states)

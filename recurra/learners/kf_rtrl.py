@@ -7,8 +7,8 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, PRNGKeyArray
 
 from recurra.cells.base import Cell, Credit, Weights
+from recurra.cells.gates import Sources
 from recurra.cells.tick import Tick
-from recurra.cells.unitwise import Sources
 from recurra.learners.base import About, unitwise
 from recurra.learners.kronecker import KroneckerFactored, Vectors, rows
 from recurra.linalg import balance, combine, mul, total

@@ -8,9 +8,9 @@ from jaxtyping import Array, Float, PRNGKeyArray, PyTree
 
 from recurra import checks
 from recurra.cells.base import Cell, Credit, LazyWeights, Weights
-from recurra.cells.unitwise import Sources, listened
+from recurra.cells.gates import Sources, listened
 from recurra.learners.base import PastFacing
-from recurra.linalg import Outer, total, vecmat
+from recurra.linalg import outer_like, total, vecmat
 from recurra.linalg.noise import Noise, signs
 
 #: a vector for each gate, over its units, and one for each source
@@ -37,7 +37,7 @@ class KroneckerFactored(PastFacing):
 
     def contract(self, cell: Cell, weights: Weights, c: Credit, state: PyTree) -> LazyWeights:
         u, v = self.vectors(c, state)
-        product = lambda of_gate: lambda of_source: Outer(of_gate, of_source)
+        product = lambda of_gate: lambda w, of_source: outer_like(w, of_gate, of_source)
         return tuple(listened(gate, v, product(of_gate)) for gate, of_gate in zip(weights, u, strict=True))
 
     def draw(self, key: PRNGKeyArray, dtype: jax.typing.DTypeLike, *shape: int) -> Float[Array, "..."]:

@@ -6,8 +6,8 @@ import jax
 from jaxtyping import Array, Float, PRNGKeyArray
 
 from recurra.cells.base import Cell, Credit, Weights
+from recurra.cells.gates import Sources
 from recurra.cells.tick import Tick
-from recurra.cells.unitwise import Sources
 from recurra.learners.base import About, unitwise
 from recurra.learners.kronecker import KroneckerFactored, Vectors, rows
 from recurra.linalg import Outer, add_or_zero, balance, combine, dense, mul

@@ -1,22 +1,27 @@
 """Optimal Kronecker-sum approximation (Benzing et al. 2019)."""
 
+import abc
+import itertools
 import warnings
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
+import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float, PRNGKeyArray
+from jaxtyping import Array, Float, PRNGKeyArray, PyTree
 
 from recurra import checks
 from recurra.cells.base import Cell, Credit, Weights
+from recurra.cells.gates import Sources
 from recurra.cells.tick import Tick
-from recurra.cells.unitwise import Gates, Sources
 from recurra.learners.base import About, PastFacing, unitwise
-from recurra.linalg import decomposable, matvec
+from recurra.linalg import Outer, Patterned, decomposable, dense, matvec
 from recurra.linalg.decompositions import orthonormal_rows, svd
 from recurra.linalg.noise import signs
 
 #: With more terms compiling takes long: on one core 16 s for 64 terms, 68 s for 200.
 MANY_TERMS = 64
+
+Factors = tuple[Float[Array, "r m"], Float[Array, "r p"]]
 
 
 class KroneckerSum(NamedTuple):
@@ -26,32 +31,29 @@ class KroneckerSum(NamedTuple):
     B: Float[Array, "r gn*S"]
 
 
-class ROK(PastFacing):
-    """M = Σ_l A_l ⊗ J B_l + ahat ⊗ D has r + 1 terms; the best unbiased sum of r terms takes its place.
-
-    With L = [A, ahat] and R = [J B, D], the singular values σ of Lᵀ R are replaced by a random matrix of rank r with
-    expectation diag(σ) and least variance (`reduced`).
-    """
+class KroneckerSummed(PastFacing):
+    """M = Σ_l A_l ⊗ J B_l + ahat ⊗ D has r + 1 terms; a sum of r terms takes its place (`shortened`)."""
 
     r: int = 4
-
-    about = About(
-        "r-ok", "r-OK", "Σ_l A_lj B_lki", memory="rn²", time="rn³", stochastic=True, numerical=True, unitwise=True
-    )
 
     def __check_init__(self) -> None:
         checks.whole(self, "r")
 
+    @abc.abstractmethod
+    def shortened(self, L: Float[Array, "q m"], R: Float[Array, "q p"], noise: PyTree) -> Factors:
+        """Factors with one row less than L and R, whose product takes the place of Lᵀ R."""
+
     def check(self, cell: Cell) -> None:
-        cell = unitwise(cell)
+        cell, name = unitwise(cell), type(self).__name__
         rank = cell.n + cell.n_in + 1
         if self.r > rank:
             raise ValueError(
-                f"`r` of ROK is {self.r}, and with n + n_in + 1 = {rank} it is exact: use at most {rank}, or RTRL."
+                f"`r` of {name} is {self.r}, and with n + n_in + 1 = {rank} it is exact: use at most {rank}, or RTRL."
             )
         if self.r > MANY_TERMS:
             warnings.warn(
-                f"`r` of ROK is {self.r}: each step decomposes {self.r + 1} terms, and compiling it may take minutes.",
+                f"`r` of {name} is {self.r}: each step decomposes {self.r + 1} terms, and compiling it may take "
+                "minutes.",
                 stacklevel=2,
             )
 
@@ -60,10 +62,7 @@ class ROK(PastFacing):
         zeros = lambda *shape: jnp.zeros((self.r, *shape), cell.dtype)
         return KroneckerSum(zeros(cell.n + cell.n_in + 1), zeros(len(cell.listens) * cell.n * cell.states * cell.n))
 
-    def noise(self, cell: Cell, key: PRNGKeyArray, steps: int) -> Float[Array, "steps q"]:
-        return signs(key, (steps, self.r + 1), cell.dtype)
-
-    def advance(self, tick: Tick, state: KroneckerSum, noise: Float[Array, " q"]) -> KroneckerSum:
+    def advance(self, tick: Tick, state: KroneckerSum, noise: PyTree) -> KroneckerSum:
         cell = unitwise(tick.cell)
         J = cell.jacobian(tick.weights, tick.trace)
         zero = jnp.zeros((cell.n, cell.n), cell.dtype)
@@ -71,19 +70,41 @@ class ROK(PastFacing):
         JB = matvec(state.B.reshape(-1, len(J)), J.T)
         L = jnp.vstack([state.A, jnp.concatenate(tick.trace.ahat)])
         R = jnp.vstack([JB.reshape(state.B.shape), D.T.reshape(-1)])
-        A, B = reduced(*(factor.astype(decomposable(cell.dtype)) for factor in (L, R, noise)))
+        precise = decomposable(cell.dtype)
+        A, B = self.shortened(*jax.tree.map(lambda factor: factor.astype(precise), (L, R, noise)))
         return KroneckerSum(A.astype(cell.dtype), B.astype(cell.dtype))
 
     def contract(self, cell: Cell, weights: Weights, c: Credit, state: KroneckerSum) -> Weights:
         cell = unitwise(cell)
         credit = jnp.concatenate(cell.dense_credit(c))
         row = matvec(state.B.reshape(-1, len(credit)), credit).reshape(self.r, -1)
-        return _by_block(weights, matvec(row.T, state.A).reshape(len(weights), cell.n, -1))
+        whole = matvec(row.T, state.A).reshape(len(weights), cell.n, -1)
+        apart = lambda blocks: jnp.split(blocks, [cell.n, cell.n + cell.n_in], axis=1)
+        terms = zip(jnp.split(row, len(weights), axis=1), whole, weights, strict=True)
+        return tuple(
+            Sources(*map(_block, gate, apart(of), itertools.repeat(u), apart(state.A))) for u, of, gate in terms
+        )
 
 
-def reduced(
-    L: Float[Array, "q m"], R: Float[Array, "q p"], sign: Float[Array, " q"]
-) -> tuple[Float[Array, "r m"], Float[Array, "r p"]]:
+class ROK(KroneckerSummed):
+    """The best unbiased sum of r terms takes the place of Σ_l A_l ⊗ J B_l + ahat ⊗ D, which has r + 1.
+
+    With L = [A, ahat] and R = [J B, D], the singular values σ of Lᵀ R are replaced by a random matrix of rank r with
+    expectation diag(σ) and least variance (`reduced`).
+    """
+
+    about = About(
+        "r-ok", "r-OK", "Σ_l A_lj B_lki", memory="rn²", time="rn³", stochastic=True, numerical=True, unitwise=True
+    )
+
+    def noise(self, cell: Cell, key: PRNGKeyArray, steps: int) -> Float[Array, "steps q"]:
+        return signs(key, (steps, self.r + 1), cell.dtype)
+
+    def shortened(self, L: Float[Array, "q m"], R: Float[Array, "q p"], noise: Float[Array, " q"]) -> Factors:
+        return reduced(L, R, noise)
+
+
+def reduced(L: Float[Array, "q m"], R: Float[Array, "q p"], sign: Float[Array, " q"]) -> Factors:
     """Factors L' and R' with one row less, such that E[L'ᵀ R'] = Lᵀ R, with the least variance."""
     C_L, Q_L = orthonormal_rows(L)
     C_R, Q_R = orthonormal_rows(R)
@@ -111,12 +132,8 @@ def _thinned(sigma: Float[Array, " q"], sign: Float[Array, " q"]) -> Float[Array
     return sign[:, None] * basis[:, :r] * length[None, :r]
 
 
-def _by_block(weights: Gates, dense: Float[Array, "g n m"]) -> Gates:
-    """A gradient over all gates and sources, cut into the blocks that the weights have."""
-
-    def cut(gate: Sources, rows: Array) -> Sources:
-        widths = (rows.shape[0], rows.shape[1] - rows.shape[0] - 1)
-        blocks = jnp.split(rows, [widths[0], widths[0] + widths[1]], axis=1)
-        return Sources(*(None if w is None else block for w, block in zip(gate, blocks, strict=True)))
-
-    return tuple(cut(gate, dense[g]) for g, gate in enumerate(weights))
+def _block(
+    w: Any, whole: Float[Array, "n m"], u: Float[Array, "r n"], v: Float[Array, "r m"]
+) -> Float[Array, "n m"] | Patterned | None:
+    """Σ_l u_l v_lᵀ, given as a whole matrix too, for a block of weights like w."""
+    return None if w is None else dense(Outer(u, v, places=w.places)) if isinstance(w, Patterned) else whole

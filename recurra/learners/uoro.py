@@ -11,7 +11,7 @@ from recurra import checks
 from recurra.cells.base import Cell, Credit, State, Tangent, Weights
 from recurra.cells.tick import Tick
 from recurra.learners.base import About, PastFacing
-from recurra.linalg import balance, combine, dense, inner, scale
+from recurra.linalg import balance, cleared, combine, dense, inner, scale
 from recurra.linalg.noise import Noise, signs
 
 
@@ -61,6 +61,5 @@ def normal_like(key: PRNGKeyArray, tree: RankOne, std: float | Float[Array, ""])
     """Independent normal numbers in the shape of the tree."""
     leaves, treedef = jax.tree.flatten(tree)
     keys = jax.random.split(key, len(leaves))
-    return jax.tree.unflatten(
-        treedef, [std * jax.random.normal(k, leaf.shape, leaf.dtype) for k, leaf in zip(keys, leaves, strict=True)]
-    )
+    draw = lambda key, leaf: std * jax.random.normal(key, leaf.shape, leaf.dtype)
+    return cleared(jax.tree.unflatten(treedef, map(draw, keys, leaves)))

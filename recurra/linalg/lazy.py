@@ -12,15 +12,31 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, PyTree
 
+from recurra.linalg.places import Patterned, Places
 from recurra.linalg.products import EXACT, inner, outer, outers, total
 
 
 class Outer(eqx.Module):
-    """plus + Σ u vᵀ, summed over all leading axes of u and v; `plus` is a matrix or None."""
+    """plus + Σ u vᵀ, summed over all leading axes of u and v; `plus` is a matrix or None.
+
+    With `places` it has entries at these places only; without, everywhere.
+    """
 
     u: Float[Array, "*terms n"]
     v: Float[Array, "*terms m"]
-    plus: Float[Array, "*batch n m"] | None = None
+    plus: Float[Array, "*batch n m"] | Patterned | None = None
+    places: Places | None = eqx.field(static=True, default=None)
+
+
+def outer_like(w: Float[Array, "n m"] | Patterned, u: Float[Array, "*terms n"], v: Float[Array, "*terms m"]) -> Outer:
+    """Σ u vᵀ at the places where w has weights, not multiplied out."""
+    return Outer(u, v, places=w.places if isinstance(w, Patterned) else None)
+
+
+def cleared(tree: PyTree) -> PyTree:
+    """The tree with nothing outside the places of its patterned matrices."""
+    is_patterned = lambda leaf: isinstance(leaf, Patterned)
+    return jax.tree.map(lambda leaf: leaf.cleared() if is_patterned(leaf) else leaf, tree, is_leaf=is_patterned)
 
 
 def dense(tree: PyTree) -> PyTree[Array]:
@@ -41,7 +57,8 @@ def average(tree: PyTree, share: Float[Array, " k"] | None = None) -> PyTree[Arr
             return _mean(leaf, share)
         count = len(leaf.u)
         u = leaf.u / count if share is None else leaf.u * share.reshape(-1, *(1 for _ in leaf.u.shape[1:]))
-        return _multiplied(Outer(u, leaf.v, None if leaf.plus is None else _mean(leaf.plus, share)))
+        plus = jax.tree.map(lambda each: _mean(each, share), leaf.plus)
+        return _multiplied(Outer(u, leaf.v, plus, leaf.places))
 
     return _map(each, tree)
 
@@ -54,18 +71,22 @@ def norm(tree: PyTree) -> Float[Array, ""]:
 def _square(leaf: Any) -> Float[Array, ""]:
     if not isinstance(leaf, Outer):
         return inner(leaf, leaf)
-    if leaf.u.ndim > 1 or leaf.plus is not None:
+    if leaf.u.ndim > 1 or leaf.plus is not None or leaf.places is not None:
         product = _multiplied(leaf)
         return inner(product, product)
     return inner(leaf.u, leaf.u) * inner(leaf.v, leaf.v)
 
 
-def _multiplied(leaf: Any) -> Array:
+def _multiplied(leaf: Any) -> Any:
     if not isinstance(leaf, Outer):
         return leaf
     rows = lambda factor: factor.reshape(-1, factor.shape[-1])
-    product = outer(leaf.u, leaf.v) if leaf.u.ndim == 1 else outers(rows(leaf.u), rows(leaf.v))
-    return product if leaf.plus is None else leaf.plus + product
+    if leaf.places is not None:
+        product: Any = leaf.places.sampled(leaf.u, leaf.v)
+    else:
+        product = outer(leaf.u, leaf.v) if leaf.u.ndim == 1 else outers(rows(leaf.u), rows(leaf.v))
+    plus: Any = leaf.plus
+    return product if plus is None else plus + product
 
 
 def _mean(leaf: Float[Array, "k ..."], share: Float[Array, " k"] | None) -> Float[Array, "..."]:

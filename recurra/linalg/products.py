@@ -10,10 +10,13 @@ kernel. An engine that builds such a kernel traces it under `inside_kernel`, and
 import contextlib
 from collections.abc import Iterator
 from contextvars import ContextVar
+from typing import Any
 
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, PyTree
+
+from recurra.linalg.places import Patterned
 
 _INSIDE_KERNEL: ContextVar[bool] = ContextVar("inside_kernel", default=False)
 
@@ -40,8 +43,10 @@ def is_inside_kernel() -> bool:
     return _INSIDE_KERNEL.get()
 
 
-def matvec(W: Float[Array, "n m"], v: Float[Array, "m *k"]) -> Float[Array, "n *k"]:
+def matvec(W: Float[Array, "n m"] | Patterned, v: Float[Array, "m *k"]) -> Float[Array, "n *k"]:
     """W v, for a vector or for the columns of a matrix."""
+    if isinstance(W, Patterned):
+        return W.matvec(v)
     if v.ndim == 1 and is_inside_kernel():
         return jnp.sum(W * v[None, :], axis=1)
     if v.ndim == 1 and len(v) <= FEW:
@@ -52,8 +57,10 @@ def matvec(W: Float[Array, "n m"], v: Float[Array, "m *k"]) -> Float[Array, "n *
     return _product(W, v)
 
 
-def vecmat(c: Float[Array, " n"], W: Float[Array, "n m"]) -> Float[Array, " m"]:
+def vecmat(c: Float[Array, " n"], W: Float[Array, "n m"] | Patterned) -> Float[Array, " m"]:
     """c W."""
+    if isinstance(W, Patterned):
+        return W.vecmat(c)
     if is_inside_kernel():
         return jnp.sum(c[:, None] * W, axis=0)
     if len(c) <= FEW:
@@ -80,26 +87,45 @@ def outers(u: Float[Array, "k n"], v: Float[Array, "k m"]) -> Float[Array, "n m"
     return matvec(u.T, v)
 
 
-def mul(d: Float[Array, " #n"] | None, B: Float[Array, "#n *m"] | None) -> Float[Array, "_ *m"] | None:
+def mul(d: Float[Array, " #n"] | None, B: Float[Array, "#n *m"] | Patterned | None) -> Any:
     """diag(d) B, for a vector or a matrix B. Where d has length 1 it is one number for all units."""
     if d is None or B is None:
         return None
+    if isinstance(B, Patterned):
+        return B.scaled(d)
     return d[:, None] * B if B.ndim == 2 else d * B
 
 
-def add(*terms: Array | None) -> Array | None:
+def own(W: Float[Array, "n n"] | Patterned | None) -> Float[Array, " n"] | None:
+    """The diagonal of W: the weight of each unit on itself."""
+    if W is None or isinstance(W, Patterned):
+        return None if W is None else W.own()
+    return jnp.diagonal(W)
+
+
+def full(W: Float[Array, "n m"] | Patterned) -> Float[Array, "n m"]:
+    """W as a plain array, whichever way it is kept."""
+    return W.full() if isinstance(W, Patterned) else W
+
+
+def squared(W: Float[Array, "n m"] | Patterned) -> Any:
+    """Every weight squared."""
+    return W.squared() if isinstance(W, Patterned) else W * W
+
+
+def add(*terms: Any) -> Any:
     """The sum of the terms that are not None; None if there are no such terms."""
     present = [term for term in terms if term is not None]
     return sum(present[1:], start=present[0]) if present else None
 
 
-def add_or_zero(like: Array, *terms: Array | None) -> Array:
+def add_or_zero(like: Any, *terms: Any) -> Any:
     """`add`, with zeros in the shape of `like` where all terms are None."""
     result = add(*terms)
-    return jnp.zeros_like(like) if result is None else result
+    return jax.tree.map(jnp.zeros_like, like) if result is None else result
 
 
-def total(*terms: Array | None) -> Array:
+def total(*terms: Any) -> Any:
     """`add`, for terms of which at least one is not None."""
     result = add(*terms)
     if result is None:

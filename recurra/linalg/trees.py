@@ -51,6 +51,18 @@ def balance(grown: PyTree, shrunk: PyTree) -> Float[Array, ""]:
     return safe(numerator) / safe(denominator)
 
 
+def balanced(grown: Float[Array, "*#k"], shrunk: Float[Array, "*#k"]) -> tuple[Float[Array, "*k"], Float[Array, "*k"]]:
+    """ρ and 1/ρ with ρ² = grown / shrunk, for lengths of many pairs.
+
+    Where one length is zero, the product of the pair is zero. Then ρ and 1/ρ are both 0, so the other of the two, which
+    would be noise alone, is dropped.
+    """
+    both = (grown > 0) & (shrunk > 0)
+    safe = lambda length: jnp.sqrt(jnp.where(both, length, 1))
+    ratio = safe(grown) / safe(shrunk)
+    return jnp.where(both, ratio, 0), jnp.where(both, 1 / ratio, 0)
+
+
 def decomposable(dtype: jnp.dtype) -> jnp.dtype:
     """The precision to decompose matrices of this dtype in: there are no half-precision decompositions."""
     return dtype if jnp.finfo(dtype).bits >= 32 else jnp.dtype("float32")

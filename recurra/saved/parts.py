@@ -7,6 +7,7 @@ is imported or called by a name that a file gives. Parts are built by their own 
 """
 
 import dataclasses
+import inspect
 import math
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -19,7 +20,7 @@ from recurra import cells, losses, step
 from recurra.checks import Part
 from recurra.engine.late_rflo import LateRFLO
 from recurra.engine.lazy_rtrl import LazyRTRL
-from recurra.learners import LEARNERS
+from recurra.learners import LEARNERS, LocalLosses, RandomTargets, ThroughLayers
 from recurra.linalg import noise
 from recurra.network import Network
 from recurra.saved.headers import DTYPES
@@ -38,6 +39,8 @@ FUNCTIONS: dict[str, dict[str, Callable[..., Any]]] = {
     "w_rec": {
         f"recurra.cells.{f.__name__}": f for f in (cells.orthogonal, cells.gaussian, cells.symmetric, cells.diagonal)
     },
+    "drawn": {f"recurra.cells.{f.__name__}": f for f in (cells.orthogonal, cells.gaussian, cells.symmetric)},
+    "surrogate": {f"recurra.cells.{f.__name__}": f for f in (cells.triangular, cells.fast_sigmoid, cells.arctan)},
     "nu": {f"recurra.noise.{f.__name__}": f for f in (noise.signs, noise.gaussian, noise.uniform)},
 }
 #: types by their names
@@ -136,10 +139,17 @@ def _built(name: str, fields: Mapping[str, Any]) -> Part:
         if field in SIZES and type(value) is int and value > WIDEST:
             raise ValueError(f"`{field}` of {name} is {value:,}, and no network is wider than {WIDEST:,}")
     try:
-        return PARTS[name](**values)
+        return _called(PARTS[name], values)
     except Exception as error:  # whatever their checks raise
         line = next(iter(str(error).splitlines()), type(error).__name__)
         raise ValueError(f"{name} cannot be built as it is described: {line}") from error
+
+
+def _called(kind: type[Part], values: dict[str, Any]) -> Part:
+    """The part, built from the values of its fields. A constructor may take one of them as `*field`: see `Stack`."""
+    parameters = inspect.signature(kind).parameters.values()
+    several = next((each.name for each in parameters if each.kind is each.VAR_POSITIONAL), None)
+    return kind(**values) if several is None else kind(*values.pop(several), **values)
 
 
 def _fields(part: Part | type[Part]) -> dict[str, dataclasses.Field]:
@@ -167,7 +177,8 @@ def _refusal(reason: str) -> str:
 
 
 register(
-    Network, cells.RNN, cells.LSTM, cells.GRU, *LEARNERS.values(), LazyRTRL, LateRFLO, losses.SoftmaxCrossEntropy,
-    losses.SigmoidCrossEntropy, losses.SquaredError, step.LearningStep, step.DelayedStep,
-    step.SGD, step.Adam, step.RLS,
+    Network, *cells.CELLS.values(), cells.Stack, cells.Sparsely, cells.WithoutSelf, *LEARNERS.values(), LazyRTRL,
+    LateRFLO, ThroughLayers, RandomTargets, LocalLosses, losses.SoftmaxCrossEntropy, losses.SigmoidCrossEntropy,
+    losses.SquaredError, losses.FiringRate, step.LearningStep, step.DelayedStep, step.SGD, step.Adam, step.PerGate,
+    step.RLS,
 )  # fmt: skip

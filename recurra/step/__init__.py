@@ -19,7 +19,9 @@ from recurra.step.learning import LearningStep as LearningStep
 from recurra.step.optimizers import SGD as SGD
 from recurra.step.optimizers import Adam as Adam
 from recurra.step.optimizers import Optimizer as Optimizer
+from recurra.step.per_gate import PerGate as PerGate
 from recurra.step.readouts import RLS as RLS
+from recurra.step.sensitivity import Sensitivity as Sensitivity
 from recurra.step.types import GivenCredit as GivenCredit
 from recurra.step.types import GivenError as GivenError
 from recurra.step.types import LearningState as LearningState

@@ -71,7 +71,8 @@ def _walk(network: Network, learners: list[Learner], optimizer: Any, key: PRNGKe
     if optimizer is not None:
         _check_optimizer(optimizer, weights.cell)
     zero = jnp.zeros((), "int32")
-    tick = Tick(cell, weights.cell, zero, before, after, trace, label, error, network.credit(weights, error))
+    cbar = network.credit(weights, error, after)
+    tick = Tick(cell, weights.cell, zero, before, after, trace, label, error, cbar, loss=network.loss)
     for learner in learners:
         _check_learner(learner, tick, network.n_out, key)
 

@@ -196,8 +196,8 @@ class LearningStep(checks.Part):
         cell, weights, t = self.network.cell, seen.state.weights, seen.state.t
 
         def of_stream(seen: Observed, target: Any, present: Array | None, first: Array | None, learners: dict) -> tuple:
-            loss, label, error, cbar = self._judged(weights, seen.output, target, present)
-            views = seen.before, seen.after, seen.trace, label, error, cbar, seen.reset, first
+            loss, label, error, cbar = self._judged(weights, seen.output, seen.after, target, present)
+            views = seen.before, seen.after, seen.trace, label, error, cbar, seen.reset, first, self.network.loss
             tick = Tick(cell, weights.cell, t, *views)
             pairs = {n: learner.step(tick, learners[n], seen.noise[n]) for n, learner in self.learners.items()}
             V = Outer(error, seen.x) if self.network.skip else None
@@ -245,17 +245,17 @@ class LearningStep(checks.Part):
         )
 
     def _judged(
-        self, weights: NetworkWeights, output: Array, target: Any, present: Array | None
+        self, weights: NetworkWeights, output: Array, a: State, target: Any, present: Array | None
     ) -> tuple[Array, Array, Array, Credit]:
         """Loss, label, error and immediate credit of one stream."""
         nothing, unknown = jnp.zeros_like(output), jnp.full((), jnp.nan, output.dtype)
         if isinstance(target, GivenCredit):
             loss, label, error, cbar = unknown, nothing, nothing, target.credit
         elif isinstance(target, GivenError):
-            loss, label, error, cbar = unknown, nothing, target.error, self.network.credit(weights, target.error)
+            loss, label, error, cbar = unknown, nothing, target.error, self.network.credit(weights, target.error, a)
         else:
             loss, error = self.network.loss(output, target)
-            label, cbar = target, self.network.credit(weights, error)
+            label, cbar = target, self.network.credit(weights, error, a)
         if present is None:
             return loss, label, error, cbar
         counts = lambda tree: where(present, tree, zeros_like(tree))

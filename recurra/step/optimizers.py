@@ -133,13 +133,13 @@ def checked_optimizer(optimizer: Optimizer) -> Optimizer:
 
 def init_optimizer(optimizer: Optimizer, weights: PyTree) -> PyTree:
     """The optimizer's first state, None for plain gradient descent."""
-    rule = _rule(optimizer)
+    rule = rule_of(optimizer)
     return None if rule is None else rule.init(weights)
 
 
 def descend(optimizer: Optimizer, gradient: PyTree, state: PyTree, weights: PyTree) -> tuple[PyTree, PyTree]:
     """The weights, moved, and the optimizer's state."""
-    rule = _rule(optimizer)
+    rule = rule_of(optimizer)
     if rule is None:  # a bare learning rate is plain gradient descent
         return jax.tree.map(lambda w, g: w - optimizer * g, weights, gradient), None
     if isinstance(optimizer, optax.GradientTransformation):
@@ -168,7 +168,8 @@ def descend_if(
     return jax.lax.cond(moves, move, lambda: (weights, state))
 
 
-def _rule(optimizer: Optimizer) -> optax.GradientTransformation | None:
+def rule_of(optimizer: Optimizer) -> optax.GradientTransformation | None:
+    """The optimizer as Optax has it; None for a bare rate."""
     if isinstance(optimizer, Described):
         return optimizer.built()
     return optimizer if isinstance(optimizer, optax.GradientTransformation) else None

@@ -1,17 +1,20 @@
 """The network, task, learners and optimizer of a run, built from its settings. JAX is imported when they are."""
 
+import dataclasses
 import functools
 import os
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from recurra.studies.settings import NEEDS, Settings, SettingsError, hyperparameters
+from recurra.studies.options import alternatives, hyperparameters, task_of
+from recurra.studies.settings import NEEDS, Settings, SettingsError
 
 if TYPE_CHECKING:
     import optax
 
-    from recurra.cells import UnitwiseCell
+    from recurra.cells import Cell, UnitwiseCell
     from recurra.learners import Learner
+    from recurra.losses import Loss
     from recurra.network import Network
     from recurra.step import Optimizer
     from recurra.tasks import Task
@@ -49,7 +52,7 @@ def build(settings: Settings) -> Parts:
     """
     try:
         return _build(settings)
-    except (ValueError, TypeError) as error:
+    except (ValueError, TypeError, ImportError) as error:  # a task's data may be in a package that is not installed
         raise SettingsError(str(error)) from None
 
 
@@ -75,19 +78,42 @@ def _build(settings: Settings) -> Parts:
     import recurra
     from recurra.learners import check_pairing
 
-    add = settings.task == "add"
-    if add:
-        task = _add(settings.t1, settings.t2, settings.stretch, settings.sampled)
-    else:
-        # The target is of the kind that is trained, but always starts as in the paper: `w_rec` is about learning.
-        task = _mimic(_cell_of(settings, settings.inputs, "orthogonal"), settings.outputs, settings.stretch)
-    cell = _cell_of(settings, task.n_in, settings.w_rec)
-    loss = recurra.SoftmaxCrossEntropy() if add else recurra.SquaredError()
+    task = _task(settings)
+    cell = _network_cell(settings, task.n_in)
     learners = {name: _learner(name, settings.learner.get(name, {})) for name in settings.learners}
     for learner in learners.values():
         check_pairing(learner, cell)
-    network = recurra.Network(cell, task.n_out, loss, settings.random_feedback)
+    network = recurra.Network(cell, task.n_out, _loss(settings.task), settings.random_feedback)
     return Parts(network, task, learners, _optimizer(settings))
+
+
+def _task(settings: Settings) -> "Task":
+    if settings.task == "add":
+        return _add(settings.t1, settings.t2, settings.stretch, settings.sampled)
+    if settings.task == "mimic":
+        # The target is of the kind that is trained, but always starts as in the paper: `w_rec` is about learning.
+        return _mimic(_one_cell(settings, settings.inputs, "orthogonal"), settings.outputs, settings.stretch)
+    return _after(settings.task, tuple(settings.task_options.items()))
+
+
+def _loss(task: str) -> "Loss":
+    import recurra
+
+    return recurra.SquaredError() if task in ("mimic", "adding", "pattern") else recurra.SoftmaxCrossEntropy()
+
+
+@functools.lru_cache(maxsize=1024)
+def _after(task: str, options: tuple[tuple[str, Any], ...]) -> "Task":
+    return task_of(task)(**dict(options))
+
+
+def _network_cell(settings: Settings, n_in: int) -> "Cell":
+    """The network's cell; with several layers, as many of them on top of each other."""
+    from recurra.cells import Stack
+
+    first = _one_cell(settings, n_in, settings.w_rec)
+    others = [_one_cell(settings, first.shown_width, settings.w_rec) for _ in range(settings.layers - 1)]
+    return Stack(first, *others) if others else first
 
 
 @functools.lru_cache(maxsize=1024)  # a study has few tasks and cells, and many networks
@@ -104,26 +130,45 @@ def _mimic(target: "UnitwiseCell", outputs: int, stretch: int) -> "Task":
     return recurra.Mimic(target, outputs, stretch)
 
 
-def _cell_of(settings: Settings, n_in: int, w_rec: str) -> "UnitwiseCell":
-    return _cell(settings.cell, n_in, settings.n, settings.alpha, w_rec, settings.dtype)
+def _one_cell(settings: Settings, n_in: int, w_rec: str) -> "UnitwiseCell":
+    own = settings.cell_options | ({"alpha": settings.alpha} if settings.cell == "rnn" else {})
+    drawn = settings.density if settings.density is not None else w_rec
+    # A spiking cell has recurrent weights of its own kind, which `w_rec` replaces only if it is given.
+    is_chosen = (
+        settings.density is not None or settings.cell in ("rnn", "lstm", "gru") or "w_rec" in settings.model_fields_set
+    )
+    return _cell(settings.cell, n_in, settings.n, drawn if is_chosen else None, settings.dtype, tuple(own.items()))
 
 
 @functools.lru_cache(maxsize=1024)  # to check a cell takes a millisecond
-def _cell(kind: str, n_in: int, n: int, alpha: float, w_rec: str, dtype: str) -> "UnitwiseCell":
+def _cell(
+    kind: str, n_in: int, n: int, w_rec: str | float | None, dtype: str, options: tuple[tuple[str, Any], ...]
+) -> "UnitwiseCell":
     from recurra import cells
 
-    shared = {"n_in": n_in, "n": n, "w_rec": getattr(cells, w_rec), "dtype": dtype}
-    if kind == "rnn":
-        return cells.RNN(**shared, alpha=alpha)
-    return {"lstm": cells.LSTM, "gru": cells.GRU}[kind](**shared)
+    made = cells.CELLS[kind]
+    values = _chosen(made, dict(options))
+    if w_rec is not None and any(rec for rec, _, _ in made.listens):
+        values["w_rec"] = getattr(cells, w_rec) if isinstance(w_rec, str) else cells.Sparsely(w_rec)
+    return made(n_in=n_in, n=n, dtype=dtype, **values)  # pyright: ignore[reportCallIssue, reportArgumentType]
 
 
 def _learner(name: str, given: Mapping[str, Any]) -> "Learner":
-    from recurra import LEARNERS, noise
+    from recurra import LEARNERS
 
-    # Text is the name of a distribution: no learner has any other use for it.
-    values = {field: getattr(noise, value) if isinstance(value, str) else value for field, value in given.items()}
-    return LEARNERS[name](**values)
+    return LEARNERS[name](**_chosen(LEARNERS[name], given))
+
+
+def _chosen(kind: type, given: Mapping[str, Any]) -> dict[str, Any]:
+    """The settings of a part; what is named in words, such as a distribution, is looked up."""
+    defaults = {field.name: field.default for field in dataclasses.fields(kind)}
+
+    def value_of(name: str, value: Any) -> Any:
+        choices = alternatives(defaults[name]) if isinstance(value, str) else None
+        found = value if choices is None else choices[value]
+        return found() if isinstance(found, type) else found
+
+    return {name: value_of(name, value) for name, value in given.items()}
 
 
 def _optimizer(settings: Settings) -> "Optimizer":

@@ -4,28 +4,25 @@ Nothing here imports JAX before it is needed, so that `recurra --help` is quick.
 """
 
 import difflib
-import functools
 import tomllib
 from collections.abc import Iterable, Mapping
-from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args
 
 from pydantic import (
     BaseModel,
     BeforeValidator,
-    ConfigDict,
     Field,
     ValidationError,
-    create_model,
     field_validator,
     model_validator,
 )
 
+from recurra.studies.options import STRICT, learner_table, part_table, task_of
+
 if TYPE_CHECKING:
     from pydantic_core import ErrorDetails
 
-    from recurra.learners import Learner
 
 #: the most bytes that a file of settings may have
 LONGEST = 1_000_000
@@ -40,6 +37,9 @@ NEEDS = {
     "alpha": ("cell", "rnn"),
 }
 
+#: tasks whose settings are settings of a run; those of the others are in `task_options`
+FLAT_TASKS = ("add", "mimic")
+
 #: settings that are numbers of a compiled program: another value compiles nothing anew
 NUMBERS = ("learning_rate", "alpha", "t1", "t2", "stretch")
 
@@ -52,12 +52,10 @@ WANTED = {
     "string_type": "text",
     "tuple_type": 'a list such as ["uoro", "rflo"]',
     "dict_type": "a table such as [learner.kernl] (which learners to train is `learners`)",
+    "greater_than": "above {gt}",
     "greater_than_equal": "at least {ge}",
     "less_than_equal": "at most {le}",
 }
-
-
-STRICT = ConfigDict(extra="forbid", frozen=True, strict=True)
 
 
 class SettingsError(Exception):
@@ -72,7 +70,10 @@ class Settings(BaseModel):
 
     model_config = STRICT
 
-    task: Literal["add", "mimic"] = Field("add", description="What to learn.")
+    task: Literal["add", "mimic", "copy", "adding", "parity", "pattern", "evidence", "digits"] = Field(
+        "add", description="What to learn."
+    )
+    task_options: dict[str, Any] = Field({}, description="Settings of the other tasks, where not the defaults.")
     t1: int = Field(6, description="First lag of the add task.")
     t2: int = Field(10, description="Second lag of the add task.")
     sampled: bool = Field(False, description="Labels of the add task are drawn, not probabilities.")
@@ -80,8 +81,13 @@ class Settings(BaseModel):
     outputs: int = Field(32, description="Outputs of the mimic task.")
     stretch: int = Field(1, description="Steps that each input lasts.")
 
-    cell: Literal["rnn", "lstm", "gru"] = Field("rnn", description="The network's cell.")
+    cell: Literal[
+        "rnn", "lstm", "gru", "lif", "alif", "lru", "rtu", "nonlinear-rtu", "elstm", "columnar-lstm", "min-gru"
+    ] = Field("rnn", description="The network's cell.")
+    cell_options: dict[str, Any] = Field({}, description="Settings of the cell, where not the defaults.")
     n: int = Field(32, description="Units.")
+    layers: int = Field(1, ge=1, description="Recurrent layers, each of n units.")
+    density: float | None = Field(None, gt=0, le=1, description="Share of recurrent weights that a sparse cell has.")
     alpha: float = Field(1.0, description="Inverse time constant of the rnn cell, in (0, 1].")
     w_rec: Literal["orthogonal", "gaussian", "symmetric", "diagonal"] = Field(
         "orthogonal", description="How the recurrent weights start."
@@ -122,9 +128,33 @@ class Settings(BaseModel):
         from recurra.learners import LEARNERS
 
         return {
-            name: _valid(learner_table(_choose("learner", name, LEARNERS)), table, name)
+            name: _valid(learner_table(_choose("learner", name, LEARNERS)), table, f"learner.{name}.")
             for name, table in tables.items()
         }
+
+    @model_validator(mode="after")
+    def _known_options(self) -> "Settings":
+        from recurra.cells import CELLS
+
+        if self.task in FLAT_TASKS and self.task_options:
+            raise ValueError(
+                f"`task_options` has no effect where `task` is {self.task!r}, whose settings stand by themselves, as "
+                "`t1` and `inputs` do: leave it out."
+            )
+        cell = CELLS[self.cell]
+        if self.task_options:
+            _valid(part_table(task_of(self.task)), self.task_options, "task_options.")
+        if self.cell_options:
+            _valid(part_table(cell), self.cell_options, "cell_options.")
+        draws = [name for name in ("w_rec", "density") if name in self.model_fields_set]
+        if draws and not any(rec for rec, _, _ in cell.listens):
+            raise ValueError(
+                f"`{draws[0]}` has no effect where `cell` is {self.cell!r}, whose units do not hear each other: leave "
+                "it out."
+            )
+        if len(draws) == 2 and self.density is not None:
+            raise ValueError("`w_rec` draws all recurrent weights, and `density` a few of them: give one of the two.")
+        return self
 
     @model_validator(mode="after")
     def _nothing_in_vain(self) -> "Settings":
@@ -169,26 +199,11 @@ def checked(given: Mapping[str, Any]) -> Settings:
         raise SettingsError("\n".join(in_words(each, Settings) for each in error.errors())) from None
 
 
-def hyperparameters(learner: "Learner") -> dict[str, Any]:
-    """A learner's hyperparameters as a TOML file writes them, ν by the name of its distribution."""
-    values = {field.name: getattr(learner, field.name) for field in fields(learner)}
-    return {name: value.__name__ if callable(value) else value for name, value in values.items()}
-
-
-@functools.cache
-def learner_table(learner: type["Learner"]) -> type[BaseModel]:
-    """The model of a learner's table: a field for each hyperparameter, of the kind that its default has."""
-    kinds: Any = {str: Literal["signs", "gaussian", "uniform"]}
-    defaults = hyperparameters(learner()).items()
-    shape: Any = {name: (kinds.get(type(value), type(value)), value) for name, value in defaults}
-    return create_model(learner.__name__, __config__=STRICT, **shape)
-
-
-def _valid(model: type[BaseModel], table: Mapping[str, Any], learner: str) -> dict[str, Any]:
+def _valid(model: type[BaseModel], table: Mapping[str, Any], prefix: str) -> dict[str, Any]:
     try:
         return model.model_validate(dict(table)).model_dump(exclude_unset=True)
     except ValidationError as error:
-        lines = [in_words(each, model, f"learner.{learner}.") for each in error.errors()]
+        lines = [in_words(each, model, prefix) for each in error.errors()]
         raise ValueError("\n".join(lines)) from None
 
 

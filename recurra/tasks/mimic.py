@@ -10,8 +10,9 @@ from jaxtyping import Array, Float, Int, PRNGKeyArray
 
 from recurra import checks
 from recurra.cells.base import State
+from recurra.cells.gates import Gates
 from recurra.cells.rnn import RNN
-from recurra.cells.unitwise import Gates, UnitwiseCell
+from recurra.cells.unitwise import UnitwiseCell
 from recurra.linalg import matvec
 from recurra.linalg.noise import signs
 from recurra.losses import Loss, SquaredError

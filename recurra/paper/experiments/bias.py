@@ -9,10 +9,12 @@ import jax
 import numpy as np
 from jaxtyping import PRNGKeyArray
 
-from recurra.learners import Learner
+from recurra.learners import KeRNL, Learner
+from recurra.network import Network
 from recurra.paper.experiments.base import Advance, Arrays, Experiment
 from recurra.paper.experiments.running import records_of_replicas, seed_keys
 from recurra.paper.setup import learner_of, network_of, task_of
+from recurra.tasks import Task
 
 #: Those that draw no random numbers have one replica.
 LEARNERS = ("uoro", "kf-rtrl", "r-kf-rtrl", "r-ok", "kernl", "rflo")
@@ -48,15 +50,19 @@ class Bias(Experiment):
         return len(LEARNERS) * (5 + 6e-5 * self.networks * self.replicas * self.steps)
 
     def run(self, checkpoint: Path, advance: Advance) -> Arrays:
+        network, task, *_ = self.parts
+        sampled = later_half(self.steps)
         rows: dict[str, list[np.ndarray]] = {"bias": [], "bias_noise": [], "std": []}
         done, keys = 0, seed_keys(self.networks)
-        exact = [self._gradients(learner_of("rtrl", self.task, "1"), key, 1)[0] for key in keys]
+        measured = lambda learner, key: gradients_of_replicas(
+            network, learner, task, key, self.replicas, self.steps, sampled
+        )
+        exact = [measured(learner_of("rtrl", self.task, "1"), key)[0] for key in keys]
         for name in LEARNERS:
             found = []
             learner = learner_of(name, self.task, "1")
-            replicas = self.replicas if learner.about.stochastic or name == "kernl" else 1
             for key, truth in zip(keys, exact, strict=True):
-                found.append(errors(self._gradients(_from_zero(learner), key, replicas), truth))
+                found.append(errors(measured(learner, key), truth))
                 done += 1
                 advance(done / (len(LEARNERS) * self.networks))
             for quantity, values in zip(rows, zip(*found, strict=True), strict=True):
@@ -64,14 +70,23 @@ class Bias(Experiment):
         counts = {"replicas": np.array(self.replicas), "networks": np.array(self.networks)}
         return {"learners": np.array(LEARNERS), **counts, **{name: np.stack(values) for name, values in rows.items()}}
 
-    def _gradients(self, learner: Learner, seed: PRNGKeyArray, replicas: int) -> np.ndarray:
-        """(replica, sampled step, weight), in double precision."""
-        network, task, *_ = self.parts
-        # The later half, spread out: the start, where M is still empty, says little.
-        sampled = np.unique(np.linspace(self.steps // 2, self.steps - 1, SAMPLES).astype(int))
-        records = records_of_replicas(network, learner, task, seed, replicas, self.steps, sampled)
-        rows = [np.asarray(leaf).reshape(replicas, len(sampled), -1) for leaf in jax.tree.leaves(records)]
-        return np.concatenate(rows, axis=-1, dtype=np.float64)
+
+def later_half(steps: int) -> np.ndarray:
+    """Steps of the later half, spread out: the start, where M is still empty, says little."""
+    return np.unique(np.linspace(steps // 2, steps - 1, SAMPLES).astype(int))
+
+
+def gradients_of_replicas(
+    network: Network, learner: Learner, task: Task, seed: PRNGKeyArray, replicas: int, steps: int, sampled: np.ndarray
+) -> np.ndarray:
+    """Gradients of replicas of a learner that starts from M = 0: (replica, sampled step, weight), in double precision.
+
+    A learner that draws no random numbers has one replica.
+    """
+    count = replicas if learner.about.stochastic or isinstance(learner, KeRNL) else 1
+    records = records_of_replicas(network, _from_zero(learner), task, seed, count, steps, sampled)
+    rows = [np.asarray(leaf).reshape(count, len(sampled), -1) for leaf in jax.tree.leaves(records)]
+    return np.concatenate(rows, axis=-1, dtype=np.float64)
 
 
 def errors(sample: np.ndarray, exact: np.ndarray) -> tuple[float, float, float]:

@@ -8,7 +8,8 @@ from typing import Any, get_args
 from pydantic import BaseModel, ValidationError
 
 from recurra.studies.choices import Kind
-from recurra.studies.settings import NEEDS, Settings, in_words, learner_table, options
+from recurra.studies.options import learner_table
+from recurra.studies.settings import NEEDS, Settings, in_words, options
 
 #: settings that a study sets for all of its networks, and why
 NOT_VARIED = {
