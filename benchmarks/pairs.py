@@ -60,10 +60,8 @@ def heard(gate) -> Heard:
 
 
 def of_spikes(W, s) -> Any:
-    """Influences on v, which all rows share, on b and on f."""
-    v, b, f = (heard(B[0]) for B in up_to_date(W, s)[1:4])
-    shared = jnp.where(jnp.arange(len(v.rec)) == 0, v.rec[1], v.rec[0])  # a row has no entry on the diagonal
-    return Heard(shared, v.inp[0]), b, f
+    """Influences on v, which all units share, on b and on f."""
+    return Heard(s.b.rec, s.b.inp), *(heard(B[0]) for B in s.B[2:4])
 
 
 as_it_is = lambda a: a

@@ -24,8 +24,6 @@ import optax
 from matplotlib.figure import Figure
 
 import recurra as rc
-from recurra.cells.rtu import RTU
-from recurra.step.sensitivity import Sensitivity
 
 CORRIDOR, PATIENCE = 8, 40  # places between entrance and junction; steps after which an episode is over
 FORWARD, LEFT, RIGHT = range(3)
@@ -38,7 +36,7 @@ class Agent(NamedTuple):
     """A network and its learner, and how its line is drawn."""
 
     name: str
-    sensitivity: Sensitivity
+    sensitivity: rc.Sensitivity
     colour: str
     #: whether the state goes on from step to step
     memory: bool = True
@@ -137,13 +135,13 @@ def life(agent, key):
 
 GRU, RNN = rc.GRU(SIGHT, UNITS), rc.RNN(SIGHT, UNITS, alpha=0.5)
 AGENTS = (
-    Agent("GRU, RTRL", Sensitivity(GRU, rc.RTRL()), "#071d4f"),
-    Agent("GRU, RFLO", Sensitivity(GRU, rc.RFLO()), "#3a8cf0"),
-    Agent("RNN, RTRL", Sensitivity(RNN, rc.RTRL()), "#0b6e3a"),
-    Agent("RNN, RFLO", Sensitivity(RNN, rc.RFLO()), "#62bd6b"),
-    Agent("RTU, RTRL", Sensitivity(RTU(SIGHT, UNITS), rc.RTRL()), "#c2185b"),
-    Agent("GRU, readout alone", Sensitivity(GRU, rc.RFLO()), "#b98300", learns=False),
-    Agent("no memory", Sensitivity(GRU, rc.RFLO()), "#8a8a8a", memory=False),
+    Agent("GRU, RTRL", rc.Sensitivity(GRU, rc.RTRL()), "#071d4f"),
+    Agent("GRU, RFLO", rc.Sensitivity(GRU, rc.RFLO()), "#3a8cf0"),
+    Agent("RNN, RTRL", rc.Sensitivity(RNN, rc.RTRL()), "#0b6e3a"),
+    Agent("RNN, RFLO", rc.Sensitivity(RNN, rc.RFLO()), "#62bd6b"),
+    Agent("RTU, RTRL", rc.Sensitivity(rc.RTU(SIGHT, UNITS), rc.RTRL()), "#c2185b"),
+    Agent("GRU, readout alone", rc.Sensitivity(GRU, rc.RFLO()), "#b98300", learns=False),
+    Agent("no memory", rc.Sensitivity(GRU, rc.RFLO()), "#8a8a8a", memory=False),
 )
 
 

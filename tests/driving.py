@@ -1,5 +1,7 @@
 """Drive a learner by hand over given inputs, with the weights held, one step at a time."""
 
+import functools
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -10,6 +12,12 @@ from recurra.engine.experiment import Experiment
 from recurra.linalg import cleared, dense, zeros_like
 from recurra.step import APPLIED
 from recurra.training.recording import StepRecorder
+
+#: learners for networks of few units, without those that need several layers, or sparse weights
+FOR_ONE_LAYER = {
+    **{name: kind for name, kind in rc.LEARNERS.items() if not (kind.about.layers or kind.about.sparse)},
+    "sk-rtrl": functools.partial(rc.SKRTRL, r=2),
+}
 
 
 def problem(make_cell, n=3, n_in=2, n_out=2, steps=6, seed=0, random_feedback=False):

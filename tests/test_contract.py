@@ -14,6 +14,7 @@ from driving import distance, experiment, one_step, problem
 from recurra.engine.fold import advance
 from recurra.engine.late_rflo import LateRFLO
 from recurra.engine.lazy_rtrl import LazyRTRL
+from recurra.engine.shared_rflo import SharedRFLO
 from recurra.linalg import dense
 from recurra.paper.setup import LEARNERS as PAPER
 from taking_steps import gradients, take_steps
@@ -40,11 +41,13 @@ AFTER = {
 }
 CELLS = {**UNITWISE, "general": equinox_lstm, **AFTER}
 #: every learner that is registered, and the forms that the engine puts in the place of some
-LEARNERS = {**rc.LEARNERS, "lazy rtrl": LazyRTRL, "late rflo": LateRFLO}
+LEARNERS = {**rc.LEARNERS, "lazy rtrl": LazyRTRL, "late rflo": LateRFLO, "shared rflo": SharedRFLO}
 
 
 def fits(name, cell):
     about = LEARNERS[name].about
+    if name == "shared rflo":
+        return cell == "alif"
     if about.layers or about.sparse:
         return cell == ("stack" if about.layers else "sparse")
     if cell in ("general", "stack"):
@@ -54,7 +57,7 @@ def fits(name, cell):
 
 PAIRS = [(name, cell) for name in LEARNERS for cell in CELLS if fits(name, cell)]
 #: what is tried every time: a learner on the plain cell, or the one it needs; the paper's also on those of the paper
-OWN = {"snap-n": "sparse", "layered": "stack"}
+OWN = {"snap-n": "sparse", "layered": "stack", "shared rflo": "alif"}
 USUAL = [(name, OWN.get(name, "rnn")) for name in LEARNERS]
 OLD = [(name, cell) for name, cell in PAIRS if cell not in AFTER and name not in set(rc.LEARNERS) - set(PAPER)]
 SOME = {("rtrl", "rtu"), ("rflo", "alif"), ("uoro", "stack"), ("snap-1", "lstm"), ("pp-prop", "gru")}
@@ -155,7 +158,9 @@ def experiment_of(name, cell, record=None, **fields):
 
 GATED = {("rtrl", "lstm"), ("f-bptt", "gru"), ("rflo", "lstm"), ("uoro", "general")}
 CUT = (
-    {pair for pair in OLD if pair[1] == "rnn"} | GATED | {("snap-n", "sparse"), ("layered", "stack"), ("rflo", "alif")}
+    {pair for pair in OLD if pair[1] == "rnn"}
+    | GATED
+    | {("snap-n", "sparse"), ("layered", "stack"), ("shared rflo", "alif")}
 )
 
 
@@ -210,7 +215,14 @@ NUMBERS = [
 ]
 
 
-@pytest.mark.parametrize(("name", "field"), NUMBERS)
+#: of what came after the paper, a rate, a decay and a discount, each once
+VARIED = {("pp-prop", "decay"), ("e-prop-3", "learning_rate"), ("bp-lambda", "lam")}
+
+
+@pytest.mark.parametrize(
+    ("name", "field"),
+    [pytest.param(*each, marks=() if each[0] in PAPER or each in VARIED else pytest.mark.slow) for each in NUMBERS],
+)
 def test_vmap_over_hyperparameters(name, field):
     values = jnp.array([0.1, 0.3])
     start, stop = jnp.array(0, "int32"), jnp.array(12, "int32")

@@ -102,7 +102,8 @@ def test_with_rtrl_at_its_edge_bptt_gives_rtrl_s_gradients_summed(cell):
     assert off(found, [sum(dense.rtrl(never)[i : i + T]) for i in range(0, STEPS, T)]) > 1e-3
 
 
-@EACH
+@pytest.mark.slow
+@pytest.mark.parametrize("cell", ["leaky rnn", "gru", "lstm"])
 def test_with_rflo_at_its_edge_the_trace_goes_on_from_there(cell):
     network, weights, xs, ys, path = setting(cell)
     found = ends(gradients(take_steps(network, EdgeBPTT(T), weights, xs, ys)))
@@ -126,6 +127,7 @@ def test_over_one_step_it_is_rflo_with_one_step_of_backpropagation():
     assert max(map(distance, gradients(take_steps(network, EdgeBPTT(1), alone, xs, ys)), rflo(alone))) < 1e-10
 
 
+@pytest.mark.slow
 def test_with_uoro_at_its_edge_it_is_unbiased():
     """The mean over every pattern of signs is exact. That of E-BPTT, which has no noise, is not."""
     network, weights, xs, ys = problem(CELLS["leaky rnn"][0], n=2, steps=4)
@@ -174,7 +176,8 @@ def exact_credit(step, network, weights, xs, ys):
     return jax.jit(jax.grad(total))(tuple(jnp.zeros((len(xs), len(a))) for a in a0))
 
 
-@EACH
+@pytest.mark.slow
+@pytest.mark.parametrize("cell", ["leaky rnn", "gru", "lstm"])
 def test_on_exact_credit_e_prop_3_is_backpropagation(cell):
     network, weights, xs, ys, path = setting(cell)
     c = exact_credit(CELLS[cell][1], network, weights, xs, ys)
@@ -289,6 +292,7 @@ def test_with_a_frozen_predictor_the_errors_add_up_to_those_of_lambda_returns(ce
     assert distance(local, found) > 1e-3
 
 
+@pytest.mark.slow
 def test_bp_lambda_takes_any_cell():
     key = jax.random.key(3)
     cell = rc.GeneralCell(eqx.nn.LSTMCell(2, 3, key=key), 2, (jnp.zeros(3), jnp.zeros(3)))

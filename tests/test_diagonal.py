@@ -162,9 +162,10 @@ def test_what_rtrl_carries_is_a_few_times_the_weights(name):
 @pytest.mark.parametrize("name", CELLS)
 def test_engines_use_the_cheap_form(name):
     cell = CELLS[name][0](N_IN, N)
-    wanted = LateRFLO if name == "rtu" else rc.RFLO  # φ(h) is read by the readout alone
-    for platform in ("cpu", "gpu"):
-        assert type(fastest(rc.RTRL(), cell, platform)) is wanted
+    for platform, streams in (("cpu", 1), ("cpu", 3), ("gpu", 1)):
+        # φ(h) of an RTU is read by the readout alone; λ of an LRU is a function of its parameters alone
+        is_late = name == "rtu" or (name == "lru" and (platform, streams) == ("cpu", 1))
+        assert type(fastest(rc.RTRL(), cell, platform, streams)) is (LateRFLO if is_late else rc.RFLO)
 
 
 #: learners that need recurrent weights, or a stack of cells

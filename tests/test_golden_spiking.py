@@ -134,7 +134,10 @@ OTHERS = {
 }
 
 
-@pytest.mark.parametrize("name", OTHERS)
+QUICK = ("dampening", "tau_a")
+
+
+@pytest.mark.parametrize("name", [pytest.param(n, marks=() if n in QUICK else pytest.mark.slow) for n in OTHERS])
 def test_another_setting_is_noticed(name):
     found = their_layout(eprop(rc.RFLO(), **{name: OTHERS[name]})[0])["w_in"]
     assert np.abs(found - EPROP["eprop_g_w_in"]).max() > 1e-4
@@ -147,6 +150,7 @@ def test_rules_that_are_not_e_prop():
     assert np.abs(found - EPROP["eprop_g_w_in"]).max() > 1e-2
 
 
+@pytest.mark.slow
 def test_exact_credit_through_spikes_is_back_propagation():
     """Theirs has the surrogate everywhere, and so a derivative of the reset too."""
     summed = {name: g.sum(0) for name, g in their_layout(eprop(rc.RTRL(), WithReset)[0]).items()}

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import recurra as rc
+from driving import FOR_ONE_LAYER
 from recurra.engine.lazy_rtrl import LazyRTRL
 from recurra.step import APPLIED, LearningStep
 from recurra.step.counting import distance
@@ -13,7 +14,8 @@ from recurra.step.counting import distance
 #: every learner, in one step of learning; those that count steps with counts that have little in common
 LEARNERS = {
     APPLIED: rc.FutureBPTT(3),
-    **{name: kind() for name, kind in rc.learners.LEARNERS.items() if name not in ("f-bptt", "e-bptt", "dni", "r-ok")},
+    **{name: make() for name, make in FOR_ONE_LAYER.items() if name not in ("f-bptt", "e-bptt", "dni", "r-ok")},
+    "edge-bptt": rc.EdgeBPTT(5),
     "e-bptt": rc.EfficientBPTT(4),
     "dni": rc.DNI(target_interval=6),
     "r-ok": rc.ROK(2),

@@ -6,11 +6,12 @@ import numpy as np
 import pytest
 
 import recurra as rc
+from driving import FOR_ONE_LAYER
 from online_models import CELLS, bits, full_step, in_cuts, one_by_one, plain_step, stream
 
 ROWS = 150  # more than two calls of a program, and more than one block of random numbers
 PLAIN = plain_step()
-LEARNERS = {**rc.learners.LEARNERS, "r-ok": lambda: rc.ROK(2)}
+LEARNERS = {**FOR_ONE_LAYER, "r-ok": lambda: rc.ROK(2)}
 
 
 def check_cuts(step, X, Y, seed=0):

@@ -13,11 +13,12 @@ import optax
 import pytest
 
 import recurra as rc
+from driving import FOR_ONE_LAYER
 from online_models import CELLS, bits, full_step, plain_step, stream
 from recurra.saved import archive
 
 ROWS = 150
-LEARNERS = {**rc.learners.LEARNERS, "r-ok": lambda: rc.ROK(2)}
+LEARNERS = {**FOR_ONE_LAYER, "r-ok": lambda: rc.ROK(2)}
 
 
 def check_resumed(model, never_stopped, path, seed=0):

@@ -4,10 +4,11 @@ import numpy as np
 import pytest
 
 import recurra as rc
+from driving import FOR_ONE_LAYER
 from online_models import CELLS, plain_step, stream
 
 ROWS = 150
-LEARNERS = {**rc.learners.LEARNERS, "r-ok": lambda: rc.ROK(2)}
+LEARNERS = {**FOR_ONE_LAYER, "r-ok": lambda: rc.ROK(2)}
 
 
 def both(key=3, horizon=0, missing=0.2, rate=0.01, **kwargs):

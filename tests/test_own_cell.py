@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import recurra as rc
-from driving import distance, drive, flat, one_step, problem
+from driving import FOR_ONE_LAYER, distance, drive, flat, one_step, problem
 from recurra.cells import UnitwiseCell
 from recurra.cells.initial import MatrixInit, orthogonal
 from recurra.engine.lazy_rtrl import LazyRTRL
@@ -64,10 +64,14 @@ def test_exact(learner, cell):
         assert distance(visited[t][0], jax.grad(loss)(weights.cell, t)) < 1e-12
 
 
-@pytest.mark.parametrize("name", rc.LEARNERS)
+#: those with tensors of their own kind; the others are tried on another cell in `test_structure`
+FEW = ("uoro", "r-ok", "f-bptt", "dni-b", "diagonal-uoro")
+
+
+@pytest.mark.parametrize("name", [pytest.param(n, marks=() if n in FEW else pytest.mark.slow) for n in FOR_ONE_LAYER])
 def test_every_learner(name):
     network, weights, xs, ys = problem(Adapting, steps=12)
-    visited = drive(network, rc.LEARNERS[name](), weights, xs, ys)
+    visited = drive(network, FOR_ONE_LAYER[name](), weights, xs, ys)
     assert all(np.isfinite(flat(gradient)).all() for gradient, _, _ in visited)
     assert name == "fixed" or any(np.abs(flat(gradient)).max() > 0 for gradient, _, _ in visited)
 

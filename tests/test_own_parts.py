@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 import recurra as rc
+from driving import FOR_ONE_LAYER
 from small_runs import network, train
 
 
@@ -217,11 +218,11 @@ def test_cells_and_learners_that_cannot_go_together():
 FEW = ("rtrl", "uoro", "rflo", "e-bptt", "dni")
 
 
-@pytest.mark.parametrize("name", [pytest.param(n, marks=() if n in FEW else pytest.mark.slow) for n in rc.LEARNERS])
+@pytest.mark.parametrize("name", [pytest.param(n, marks=() if n in FEW else pytest.mark.slow) for n in FOR_ONE_LAYER])
 def test_broadcasting_is_never_left_to_jax(name):
     """Programs that forbid it for themselves can use the library."""
     with jax.numpy_rank_promotion("raise"):
-        step = rc.LearningStep(rc.Network(rc.LSTM(2, 3), 2), {"applied": rc.LEARNERS[name]()}, 0.1, gaps=True)
+        step = rc.LearningStep(rc.Network(rc.LSTM(2, 3), 2), {"applied": FOR_ONE_LAYER[name]()}, 0.1, gaps=True)
 
         def first(key):
             row = jax.tree.map(lambda leaf: leaf[0], step.noise(key, 2))
@@ -230,4 +231,4 @@ def test_broadcasting_is_never_left_to_jax(name):
 
         jax.eval_shape(first, jax.random.key(0))
         if name == "rflo":
-            train(rc.LEARNERS[name](), net=rc.Network(rc.LSTM(2, 3), 2), task=rc.Add(1, 2), steps=3)
+            train(FOR_ONE_LAYER[name](), net=rc.Network(rc.LSTM(2, 3), 2), task=rc.Add(1, 2), steps=3)

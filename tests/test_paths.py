@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import recurra as rc
-from driving import distance
+from driving import FOR_ONE_LAYER, distance
 from recurra.engine.experiment import Experiment
 from recurra.engine.protocol import Members
 from recurra.step import APPLIED, LearningStep
@@ -147,7 +147,7 @@ APPLIED_PATHS = ["one seed", "one by one", "vmapped", "streams", "strides", "str
 RUNS = [
     pytest.param(name, path, marks=() if name in KINDS.get(path, ()) else slow)
     for path in APPLIED_PATHS
-    for name in rc.LEARNERS
+    for name in FOR_ONE_LAYER
 ]
 
 
@@ -156,7 +156,7 @@ def test_every_learner_takes_the_steps_of_the_hand(name, path):
     """Weights that move at every step, over all of a run."""
     seeds, streams, engine = PATHS[path]
     cell = "lstm" if name in ("rtrl", "rflo") else "leaky rnn"  # these have faster forms, for an LSTM
-    learner = rc.LEARNERS[name](**({"T": T} if name in ("e-bptt", "f-bptt") else {}))
+    learner = FOR_ONE_LAYER[name](**({"T": T} if name in ("e-bptt", "f-bptt", "edge-bptt") else {}))
     run = rc.train(
         rc.Network(CELLS[cell][0](2, 3), 2), learner, Random(), steps=STEPS, seeds=seeds, streams=streams,
         optimizer=0.1, engine=engine, window=1, progress=False,

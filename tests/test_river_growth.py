@@ -9,6 +9,7 @@ import pytest
 from river import datasets, feature_extraction
 
 import recurra as rc
+from driving import FOR_ONE_LAYER
 from recurra.online.model import Online
 from recurra.river import RNNClassifier, RNNForecaster, RNNRegressor
 from recurra.river.growth import LEARNERS, carried_on
@@ -263,7 +264,7 @@ def test_outputs_that_grew_go_on_as_they_were():
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("learner", "cell"), [*((name, "rnn") for name in rc.learners.LEARNERS), ("rtrl", "gru"), ("rflo", "lstm")]
+    ("learner", "cell"), [*((name, "rnn") for name in FOR_ONE_LAYER), ("rtrl", "gru"), ("rflo", "lstm")]
 )
 def test_every_learner_grows(learner, cell):
     rows, _ = stream(60)

@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 import recurra as rc
+from driving import FOR_ONE_LAYER
 from recurra.saved import archive
 from recurra.saved.headers import DTYPES
 from recurra.saved.trees import arrays_of, filled
@@ -188,7 +189,7 @@ def test_names_tell_where_a_leaf_is_and_are_unique():
 
 
 @pytest.mark.parametrize("kind", ["arrays", "shapes"])
-@pytest.mark.parametrize("learner", rc.LEARNERS.values())
+@pytest.mark.parametrize("learner", FOR_ONE_LAYER.values(), ids=FOR_ONE_LAYER)
 def test_the_state_of_every_learner_goes_on(learner, kind, tmp_path):
     step = rc.LearningStep(rc.Network(rc.RNN(2, 3), 2), {"applied": learner()}, optax.sgd(1e-3, 0.9), gaps=True)
     state = step.init(jax.random.key(1))

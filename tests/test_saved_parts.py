@@ -17,6 +17,7 @@ import recurra as rc
 from recurra.checks import Part
 from recurra.engine.late_rflo import LateRFLO
 from recurra.engine.lazy_rtrl import LazyRTRL
+from recurra.engine.shared_rflo import SharedRFLO
 from recurra.saved import parts
 from recurra.saved.parts import FUNCTIONS, PARTS, NotDescribedError, described, rebuilt
 
@@ -29,13 +30,19 @@ def step_of(learner=None, cell=None, **how):
 
 
 EXAMPLES = [
-    *(kind() for kind in rc.LEARNERS.values()), LazyRTRL(span=3), LateRFLO(),
-    rc.SquaredError(), rc.SoftmaxCrossEntropy(), rc.SigmoidCrossEntropy(),
+    *(kind() for kind in rc.LEARNERS.values()), LazyRTRL(span=3), LateRFLO(), SharedRFLO(),
+    rc.Layered((rc.UORO(), rc.RFLO()), rc.RandomTargets()), rc.Layered(rc.PPProp(), rc.LocalLosses()),
+    rc.SquaredError(), rc.SoftmaxCrossEntropy(), rc.SigmoidCrossEntropy(), rc.FiringRate(),
+    *(kind(2, 3) for kind in rc.cells.CELLS.values()), rc.Stack(rc.RTU(2, 3), rc.GRU(6, 2)),
+    *(rc.LIF(2, 3, surrogate=surrogate) for surrogate in FUNCTIONS["surrogate"].values()),
+    rc.RNN(2, 3, w_rec=rc.cells.Sparsely(0.5, seed=4)),
+    *(rc.GRU(2, 3, rc.cells.WithoutSelf(drawn)) for drawn in FUNCTIONS["drawn"].values()),
     rc.GRU(2, 3, rc.cells.diagonal, jnp.dtype("bfloat16")), rc.LSTM(1, 2, w_rec=rc.cells.symmetric),
     *(rc.RNN(2, 3, alpha=0.1 + 0.2, phi=phi, w_rec=rc.cells.gaussian) for phi in FUNCTIONS["phi"].values()),
     *(rc.UORO(nu=nu, initial_scale=1e-300) for nu in FUNCTIONS["nu"].values()),
     rc.KFRTRL(initial_scale=jnp.float32(0.1)), rc.KeRNL(learning_rate=np.float64(0.3), late_perturbation=True),
-    rc.SGD(0.1), rc.Adam(1e-3, clip=1.0), rc.RLS(), rc.DelayedStep(step_of(rate=rc.Adam()), rows=3),
+    rc.SGD(0.1), rc.Adam(1e-3, clip=1.0), rc.RLS(),
+    rc.PerGate(rc.LRU(2, 3), rc.SGD(0.1), {"nu": rc.Adam(1e-4)}), rc.DelayedStep(step_of(rate=rc.Adam()), rows=3),
     step_of(), step_of(rc.UORO(), rc.LSTM(2, 3), gaps=True, resets=True, streams=3, random_feedback=True),
     step_of(probes={"a.b": rc.DNI(target_interval=7), "": rc.RTRL(), "ü": rc.Fixed()}, rate=0.0),
 ]  # fmt: skip
@@ -47,6 +54,8 @@ def fields_of(part):
         return type(part), {f.name: fields_of(getattr(part, f.name)) for f in dataclasses.fields(part)}
     if isinstance(part, dict):
         return {name: fields_of(value) for name, value in part.items()}
+    if isinstance(part, tuple):
+        return tuple(map(fields_of, part))
     return part.item() if isinstance(part, jax.Array) else part
 
 
@@ -65,7 +74,7 @@ def test_every_part_of_the_table_has_an_example():
         seen.add(type(part).__name__)
         for field in dataclasses.fields(part):
             value = getattr(part, field.name)
-            for each in value.values() if isinstance(value, dict) else [value]:
+            for each in value.values() if isinstance(value, dict) else value if isinstance(value, tuple) else [value]:
                 if isinstance(each, Part):
                     walk(each)
 

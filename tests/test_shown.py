@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import recurra as rc
-from driving import distance, flat, problem
+from driving import FOR_ONE_LAYER, distance, flat, problem
 from recurra.cells.initial import random_feedback
 from reference import lstm
 from taking_steps import gradients, take_steps
@@ -53,12 +53,12 @@ def test_gradients_are_derivatives_of_the_loss_through_what_is_shown(kind):
 QUICK = ("rtrl", "dni")
 
 
-@pytest.mark.parametrize("name", [pytest.param(n, marks=() if n in QUICK else pytest.mark.slow) for n in rc.LEARNERS])
+@pytest.mark.parametrize("name", [pytest.param(n, marks=() if n in QUICK else pytest.mark.slow) for n in FOR_ONE_LAYER])
 def test_every_learner_trains_a_cell_that_shows_both(name):
     settings = {"steps": 40, "optimizer": 0.1, "progress": False}
     run, start = (
         rc.train(rc.Network(Both(2, 3), 2), each, rc.Add(1, 2), **settings)
-        for each in (rc.LEARNERS[name](), rc.Fixed())
+        for each in (FOR_ONE_LAYER[name](), rc.Fixed())
     )
     assert np.isfinite(flat(run.weights)).all()
     assert name == "fixed" or distance(run.weights.cell, start.weights.cell) > 0

@@ -28,6 +28,12 @@ CELLS = {
 }
 
 
+def often(one):
+    """All cells; those but one are slow."""
+    marks = lambda name: () if name == one else pytest.mark.slow
+    return pytest.mark.parametrize("name", [pytest.param(name, marks=marks(name)) for name in CELLS])
+
+
 def gradients(network, learner, weights, xs, ys):
     return [flat(gradient) for gradient, _, _ in drive(network, learner, weights, xs, ys)]
 
@@ -36,7 +42,7 @@ def apart(x, y):
     return max(distance(a, b) for a, b in zip(x, y, strict=True))
 
 
-@pytest.mark.parametrize("name", CELLS)
+@often("lstm")
 def test_every_step_is_rtrl_masked_after_the_product(name):
     make, step = CELLS[name]
     network, weights, xs, ys = problem(make, n=N)
@@ -49,7 +55,7 @@ def test_every_step_is_rtrl_masked_after_the_product(name):
     assert apart(found[2], oracle(2, mask_J=True)) > 1e-5
 
 
-@pytest.mark.parametrize("name", CELLS)
+@often("leaky rnn")
 def test_an_order_that_covers_the_graph_is_exact(name):
     make, step = CELLS[name]
     network, weights, xs, ys = problem(make, n=N)
@@ -70,6 +76,7 @@ def test_with_all_places_it_is_dense_rtrl():
     assert apart(found, gradients(dense, rc.RTRL(), filled(weights), xs, ys)) < 1e-12
 
 
+@pytest.mark.slow
 def test_units_that_hear_themselves_alone_need_no_more_than_order_1():
     diagonal = Listed(np.arange(4), np.arange(4), (4, 4))
     network, weights, xs, ys = problem(lambda n_in, n: rc.GRU(n_in, n, w_rec=At(diagonal)), n=4)
@@ -79,6 +86,7 @@ def test_units_that_hear_themselves_alone_need_no_more_than_order_1():
     assert apart(gradients(network, rc.RFLO(), weights, xs, ys), exact) > 1e-3
 
 
+@pytest.mark.slow
 def test_without_recurrent_weights_it_is_rflo():
     network, weights, xs, ys = problem(CELLS["lstm"][0], n=N)
     silent = lambda gate: gate._replace(rec=Sparse(jnp.zeros_like(gate.rec.values), PLACES))
@@ -123,8 +131,9 @@ def test_memory_follows_the_pairs_and_not_the_square_of_units():
     assert M.shape == (60 + (rows != columns).sum(), 3 + 2 + 1)
 
 
-def test_seeds_streams_and_resets():
-    """Two seeds with two streams each in one run are what they are one by one; M is zero after a reset."""
+@pytest.mark.slow
+def test_seeds_and_streams():
+    """Two seeds with two streams each in one run are what they are one by one."""
     network = rc.Network(rc.GRU(2, N, w_rec=At(PLACES)), 2)
     train = lambda seeds: rc.train(
         network, SnAp(2), rc.Add(1, 2), steps=12, seeds=seeds, streams=2, optimizer=0.1, progress=False
@@ -135,7 +144,9 @@ def test_seeds_streams_and_resets():
     first = jax.tree.map(lambda leaf: leaf[:1], both.weights)
     assert distance(first, alone.weights) > 1e-3
 
-    _, weights, xs, ys = problem(CELLS["gru"][0], n=N)
+
+def test_m_is_zero_after_a_reset():
+    network, weights, xs, ys = problem(CELLS["gru"][0], n=N)
     (_, M, _), (_, _, tick) = drive(network, SnAp(2), weights, xs[:2], ys[:2])
     after_reset = dataclasses.replace(tick, reset=jnp.array(True))
     anew = SnAp(2).step(after_reset, M, None)[1]
@@ -143,6 +154,7 @@ def test_seeds_streams_and_resets():
     assert distance(anew, SnAp(2).advance(tick, M, None)) > 1e-3
 
 
+@pytest.mark.slow
 def test_bfloat16():
     network = rc.Network(rc.RNN(2, N, w_rec=At(PLACES), dtype="bfloat16"), 2)
     result = rc.train(network, SnAp(2), rc.Add(1, 2), steps=5, progress=False)

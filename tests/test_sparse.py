@@ -150,8 +150,12 @@ def masked_learning(network, learner, weights, xs, ys, mask, rate):
     return state.weights
 
 
+PAIRS = [*(("uneven", name) for name in LEARNERS), ("even", "rflo"), ("hollow", "snap-1")]
+FEW = (("uneven", "rflo"), ("uneven", "rtrl"), ("hollow", "snap-1"))
+
+
 @pytest.mark.parametrize(
-    ("pattern", "name"), [*(("uneven", name) for name in LEARNERS), ("even", "rflo"), ("hollow", "snap-1")]
+    ("pattern", "name"), [pytest.param(*pair, marks=() if pair in FEW else pytest.mark.slow) for pair in PAIRS]
 )
 def test_learning_is_dense_learning_with_a_masked_gradient(pattern, name):
     (n, w_rec), (learner, make) = W_REC[pattern], LEARNERS[name]
@@ -183,6 +187,7 @@ def test_gradients_traces_and_the_optimizer_have_as_many_numbers_as_there_are_we
     assert gradient[3].rec is None  # the gate that hears inputs alone
 
 
+@pytest.mark.slow
 def test_seeds_and_streams_at_once_are_what_they_are_one_by_one():
     network = rc.Network(rc.LSTM(2, 6, w_rec=At(PATTERNS["uneven"])), 2)
     train = lambda seeds: rc.train(
@@ -193,7 +198,7 @@ def test_seeds_and_streams_at_once_are_what_they_are_one_by_one():
     assert distance(jax.tree.map(lambda leaf: leaf[:1], both.weights), alone.weights) > 1e-3
 
 
-@pytest.mark.parametrize("w_rec", [Sparsely(0.3), WithoutSelf()])
+@pytest.mark.parametrize("w_rec", [Sparsely(0.3), pytest.param(WithoutSelf(), marks=pytest.mark.slow)])
 def test_bfloat16(w_rec):
     network = rc.Network(rc.RNN(2, 5, w_rec=w_rec, dtype="bfloat16"), 2)
     result = rc.train(network, rc.UORO(), rc.Add(1, 2), steps=5, progress=False)

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import recurra as rc
-from driving import distance, flat, one_step
+from driving import FOR_ONE_LAYER, distance, flat, one_step
 from recurra.cells import Sources
 from recurra.cells.alif import ALIF
 from recurra.cells.initial import gaussian
@@ -321,13 +321,13 @@ def test_a_regularizer_brings_rates_to_its_target_and_no_unit_to_hear_itself():
     assert (np.abs(w_rec - before) > 1e-3).sum() > 300
 
 
-#: KeRNL refuses spiking cells. `Layered` is for stacks, and SnAp-n for n > 1 for weights at listed places.
-SERVED = [name for name in rc.LEARNERS if name not in ("kernl", "layered", "snap-n")]
+#: KeRNL refuses spiking cells
+SERVED = [name for name in FOR_ONE_LAYER if name != "kernl"]
 
 
 @pytest.mark.parametrize("name", [pytest.param(name, marks=pytest.mark.slow) for name in SERVED])
 def test_every_learner_runs(name):
-    network, learner = network_of(ALIF), rc.LEARNERS[name]()
+    network, learner = network_of(ALIF), FOR_ONE_LAYER[name]()
     step = LearningStep(network, {APPLIED: learner}, 1e-3)
     xs, ys = (jnp.tile(each, (3, 1)) for each in rows())
 

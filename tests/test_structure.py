@@ -9,11 +9,12 @@ import numpy as np
 import pytest
 
 import recurra as rc
-from driving import distance, drive, flat, one_step, problem
+from driving import FOR_ONE_LAYER, distance, drive, flat, one_step, problem
 from recurra.cells import UnitwiseCell
 from recurra.cells.initial import MatrixInit, orthogonal
 from recurra.engine.late_rflo import LateRFLO
 from recurra.engine.lazy_rtrl import LazyRTRL
+from recurra.paper.setup import LEARNERS as PAPER
 
 N = 4
 
@@ -247,11 +248,15 @@ def test_a_leak_that_is_off_by_a_thousandth_is_noticed():
     assert distance(found, by_autodiff(network, weights, xs, ys)) > 1e-4
 
 
+LEARNERS = {**FOR_ONE_LAYER, "late rflo": LateRFLO}
+TRIED = (*PAPER, "late rflo", "snap-1", "preuoro")
+
+
 @pytest.mark.parametrize("make", [two_leaks, pytest.param(linear, marks=pytest.mark.slow)])
-@pytest.mark.parametrize("name", [*rc.LEARNERS, "late rflo"])
+@pytest.mark.parametrize("name", [pytest.param(n, marks=() if n in TRIED else pytest.mark.slow) for n in LEARNERS])
 def test_every_learner_takes_leaks_of_any_shape(name, make):
     network, weights, xs, ys = problem(make, n=N, steps=12)
-    learner = LateRFLO() if name == "late rflo" else rc.LEARNERS[name]()
+    learner = LEARNERS[name]()
     visited = drive(network, learner, weights, xs, ys)
     first = learner.init(network.cell, weights.cell, jax.random.key(1), 2)
     for gradient, state, _ in visited:

@@ -9,9 +9,9 @@ import optax
 import pytest
 
 import recurra as rc
+from driving import FOR_ONE_LAYER
 from recurra.engine.experiment import Experiment
 from recurra.engine.programs import programs
-from recurra.learners import LEARNERS
 from recurra.training.varying import Points, with_settings
 from small_runs import arrays, asks_to_stop_after, network
 
@@ -65,7 +65,7 @@ def test_rows_that_all_points_share_are_not_copied_for_each():
     assert program.numbers.task.inputs.shape == (2, *program.experiment.traced.task.inputs.shape)
 
 
-PAIRS = [(learner, cell) for learner in LEARNERS for cell in (rc.RNN, rc.GRU, rc.LSTM)]
+PAIRS = [(learner, cell) for learner in FOR_ONE_LAYER for cell in (rc.RNN, rc.GRU, rc.LSTM)]
 QUICK = [("rflo", rc.RNN), ("rtrl", rc.RNN), ("kernl", rc.RNN)]
 
 
@@ -83,7 +83,7 @@ def promoting():
 )
 def test_a_network_has_the_same_bits_in_any_company(name, cell):
     """Alone, among others at another place, in a group that is not full, and by `train`, in float32."""
-    learner = LEARNERS[name]()
+    learner = FOR_ONE_LAYER[name]()
     net = rc.Network(cell(2, 8, dtype="float32"), 2, rc.SoftmaxCrossEntropy())
     rates = [0.001, 0.01, 0.02, 0.03, 0.05]
     every = swept({"optimizer": rates}, learner, net=net, seeds=4, window=1)

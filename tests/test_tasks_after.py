@@ -132,7 +132,7 @@ def sums(x, length):
     return expected
 
 
-@pytest.mark.parametrize("length", [2, 7, 100, 300])
+@pytest.mark.parametrize("length", [2, 7, pytest.param(100, marks=pytest.mark.slow), 300])
 def test_the_sum_of_two_marked_numbers(length):
     rows = stream(rc.Adding(length), blocks=10)
     rows_by(rows, sums(rows.x, length))
@@ -367,6 +367,12 @@ def task(request, scikit_learn):
     return TASKS[request.param]()
 
 
+def often(*names):
+    """All of them; those that are not named here are slow."""
+    marks = lambda name: () if name in names else pytest.mark.slow
+    return pytest.mark.parametrize("task", [pytest.param(name, marks=marks(name)) for name in TASKS], indirect=True)
+
+
 def network_for(task, dtype="float64"):
     loss = rc.SquaredError() if type(task).__name__ in REGRESSIONS else rc.SoftmaxCrossEntropy()
     return rc.Network(rc.RNN(task.n_in, 3, dtype=dtype), task.n_out, loss)
@@ -388,6 +394,7 @@ def streams(task, count=3):
 @pytest.mark.parametrize(
     ("dtype", "rounding"), [("float32", 1e-6), pytest.param("bfloat16", 0.02, marks=pytest.mark.slow)]
 )
+@often("Copy", "Pattern", "Digits")
 def test_precisions_see_the_same_rows(task, dtype, rounding):
     other, wide = stream(task, 3, dtype), stream(task, 3)
     for name in ("x", "label"):
@@ -396,6 +403,7 @@ def test_precisions_see_the_same_rows(task, dtype, rounding):
         np.testing.assert_array_equal(getattr(other, name), getattr(wide, name))
 
 
+@often("Parity", "Digits")
 def test_streams_differ_from_the_start(task):
     rows = streams(task)
     begin = rows.x[:60]
@@ -403,6 +411,7 @@ def test_streams_differ_from_the_start(task):
     assert not np.array_equal(begin[:, 1], begin[:, 2])
 
 
+@often("Copy", "Parity", "Pattern", "Digits")
 def test_numbers_may_be_arrays_of_the_program(task):
     jax.tree.map(np.testing.assert_array_equal, stream(task, 3), stream(task, 3, traced=False))
 
@@ -422,12 +431,8 @@ def test_another_length_compiles_nothing_anew(tasks):
     assert all(eqx.tree_equal(each, fixed[0]) for each in fixed)
 
 
-CUT = [name if name == "Copy" else pytest.param(name, marks=pytest.mark.slow) for name in TASKS]
-
-
-@pytest.mark.parametrize("name", CUT)
-def test_a_run_cut_in_the_middle_of_an_episode_sees_the_same(name, scikit_learn):
-    task = TASKS[name]()
+@pytest.mark.slow
+def test_a_run_cut_in_the_middle_of_an_episode_sees_the_same(task):
     run = lambda chunk, seed: rc.train(
         network_for(task), rc.Fixed(), task, steps=200, seeds=[seed], streams=2, window=10, optimizer=0.05,
         engine=rc.ScanEngine(chunk=chunk), progress=False,

@@ -17,7 +17,12 @@ from recurra.learners.pp_prop import PPProp
 from recurra.learners.snap_1 import SnAp1
 from recurra.linalg import full, hollowed
 
-CELLS = ["leaky rnn", "gru", "lstm"]
+
+def often(one):
+    """All cells; those but one are slow."""
+    cells = ("leaky rnn", "gru", "lstm")
+    marks = lambda name: () if name == one else pytest.mark.slow
+    return pytest.mark.parametrize("name", [pytest.param(name, marks=marks(name)) for name in cells])
 
 
 def gradients(network, learner, weights, xs, ys):
@@ -34,7 +39,7 @@ def with_recurrent(weights, change):
     return weights._replace(cell=tuple(gates))
 
 
-@pytest.mark.parametrize("name", CELLS)
+@often("lstm")
 def test_snap_1_is_rtrl_masked_to_each_weights_own_unit(name):
     """With all of a unit's variables: for an LSTM the output gate reaches c too, by what the unit tells itself."""
     make, step = reference.CELLS[name]
@@ -56,7 +61,7 @@ def test_snap_1_is_rtrl_masked_to_each_weights_own_unit(name):
         assert apart(found, wrong) > 1e-3
 
 
-@pytest.mark.parametrize("name", CELLS)
+@often("leaky rnn")
 def test_where_snap_1_is_rtrl_or_rflo(name):
     network, weights, xs, ys = problem(reference.CELLS[name][0])
     each = lambda learner, weights: gradients(network, learner, weights, xs, ys)
@@ -68,6 +73,7 @@ def test_where_snap_1_is_rtrl_or_rflo(name):
     assert apart(each(SnAp1(), weights), each(rc.RFLO(), weights)) > 1e-3
 
 
+@pytest.mark.slow
 def test_without_connections_of_units_to_themselves_snap_1_is_rflo():
     network, weights, xs, ys = problem(lambda n_in, n: rc.LSTM(n_in, n, w_rec=WithoutSelf()))
     hollow = with_recurrent(weights, lambda W: hollowed(full(W)))
@@ -108,7 +114,9 @@ def pre_post_by_hand(unit, W, states, a0, xs, cbars, decay):
     return found
 
 
-@pytest.mark.parametrize(("name", "unit"), [("leaky rnn", rnn_unit), ("lstm", lstm_unit)])
+@pytest.mark.parametrize(
+    ("name", "unit"), [pytest.param("leaky rnn", rnn_unit, marks=pytest.mark.slow), ("lstm", lstm_unit)]
+)
 def test_pp_prop_is_its_double_sum(name, unit):
     make, step = reference.CELLS[name]
     network, weights, xs, ys = problem(make)
@@ -124,7 +132,7 @@ def test_pp_prop_is_its_double_sum(name, unit):
     assert apart(found, gradients(network, rc.RFLO(), weights, xs, ys)) > 1e-2
 
 
-@pytest.mark.parametrize("name", CELLS)
+@often("gru")
 def test_the_immediate_gradient_and_pp_prop_that_forgets_at_once(name):
     make, step = reference.CELLS[name]
     network, weights, xs, ys = problem(make)

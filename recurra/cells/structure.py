@@ -53,20 +53,26 @@ def constant_leaks(unit: Unit, a: State, z: State) -> set[tuple[int, int]]:
     return {(p, q) for p in range(len(a)) for q in range(len(a)) if not differs(p, q)}
 
 
-def shared_variables(unit: Unit, a: State, z: State) -> set[int]:
-    """The state variables that respond alike in all units, at all times: a linear filter of what gates receive.
+def shared_variable(unit: Unit, a: State, z: State) -> int | None:
+    """The state variable through which alone gates act, if it is a leaky sum of them with one leak for all units.
 
-    The influence of a weight on such a variable depends on its source alone.
+    It reads no other variable, and others read its new value, but neither its old one nor a gate. So it responds alike
+    in all units, at all times, such as a membrane potential without its reset.
     """
     f = lambda variables: unit(variables[: len(a)], variables[len(a) :])
-    reads, differs = seen_by(jax.make_jaxpr(f)((*a, *z)).jaxpr, _has_derivative), _differs(f, (*a, *z))
+    program, differs = jax.make_jaxpr(f)((*a, *z)).jaxpr, _differs(f, (*a, *z))
+    reads, gates = seen_by(program, _has_derivative), set(range(len(a), len(a) + len(z)))
     anywhere = tuple(jnp.zeros(1, v.dtype) for v in (*a, *z))
-    slopes = [jax.eval_shape(lambda at, i=i: _along(f, i, at)[1], anywhere) for i in range(len(anywhere))]
-    is_one_number = lambda p, i: not differs(p, i) and slopes[i][p].shape == (1,)
-    shared = {p for p in range(len(a)) if all(is_one_number(p, i) for i in reads[p])}
-    while len(fewer := {p for p in shared if reads[p] & set(range(len(a))) <= shared}) < len(shared):
-        shared = fewer
-    return shared
+
+    def is_shared(p: int) -> bool:
+        if p not in reads[p] or reads[p] - gates != {p} or any(differs(p, i) for i in reads[p]):
+            return False
+        sum_itself = program.outvars[p]
+        beside = seen_by(program, lambda equation, var: var is not sum_itself and _has_derivative(equation, var))
+        leak = jax.eval_shape(lambda at: _along(f, p, at)[1][p], anywhere)
+        return leak.shape == (1,) and not any(seen & (gates | {p}) for q, seen in enumerate(beside) if q != p)
+
+    return next(filter(is_shared, range(len(a))), None)
 
 
 def _differs(f: Callable[[State], State], variables: State) -> Callable[[int, int], bool]:

@@ -32,7 +32,7 @@ from recurra.cells.structure import (
     check_unit,
     constant_leaks,
     local_derivatives,
-    shared_variables,
+    shared_variable,
     variables_read,
 )
 from recurra.linalg import Patterned, Places, add, add_or_zero, full, matvec, mul, outer_like, own, total, vecmat
@@ -101,9 +101,9 @@ class UnitwiseCell(Cell):
         return variables_read(self.unit, *self._blank())
 
     @property
-    def shared(self) -> set[int]:
-        """The state variables that respond alike in all units, such as a membrane potential without its reset."""
-        return shared_variables(self.unit, *self._blank())
+    def shared(self) -> int | None:
+        """The state variable that responds alike in all units and through which alone gates act, if there is one."""
+        return shared_variable(self.unit, *self._blank())
 
     def init_weights(self, key: PRNGKeyArray) -> Gates:
         """w_rec as chosen, w_in ~ N(0, 1/√n_in), and biases as the cell says, each gate on its own."""

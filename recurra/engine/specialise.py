@@ -5,14 +5,17 @@ from typing import Any
 
 import equinox as eqx
 import jax
+import jax.numpy as jnp
 from jaxtyping import PyTree
 
 from recurra.cells.base import Cell
 from recurra.cells.stack import Stack
+from recurra.cells.structure import seen_by
 from recurra.cells.unitwise import UnitwiseCell
 from recurra.engine.experiment import Experiment
 from recurra.engine.late_rflo import LateRFLO
 from recurra.engine.lazy_rtrl import LazyRTRL
+from recurra.engine.shared_rflo import SharedRFLO
 from recurra.learners import RFLO, RTRL
 from recurra.learners.base import Learner, PastFacing
 from recurra.learners.layered import Layered
@@ -27,7 +30,8 @@ PLAIN = [
 def specialised(experiment: Experiment, platform: str) -> Experiment:
     """The experiment with the fastest form of every learner on this platform."""
     step = experiment.step
-    forms = {name: fastest(learner, step.network.cell, platform) for name, learner in step.learners.items()}
+    of = lambda learner: fastest(learner, step.network.cell, platform, step.streams)
+    forms = {name: of(learner) for name, learner in step.learners.items()}
     return _with_learners(experiment, forms)
 
 
@@ -53,21 +57,36 @@ def _with_learners(experiment: Experiment, learners: dict[str, Learner]) -> Expe
     return eqx.tree_at(lambda each: each.step.learners, experiment, learners, is_leaf=lambda node: type(node) is dict)
 
 
-def fastest(learner: Learner, cell: Cell, platform: str) -> Learner:
+def fastest(learner: Learner, cell: Cell, platform: str, streams: int = 1) -> Learner:
     """The learner itself, or what gives the same gradients faster. What a user's subclass changes stays as it is."""
     if type(learner) is Layered and type(cell) is Stack:
         given = learner.each(cell)
-        forms = [fastest(own, layer, platform) for own, layer in zip(given, cell.cells, strict=True)]
+        forms = [fastest(own, layer, platform, streams) for own, layer in zip(given, cell.cells, strict=True)]
         kept = lambda own, form: form if isinstance(form, PastFacing) and not form.period else own
         each = tuple(map(kept, given, forms))
         return Layered(each, learner.handed)
     if not isinstance(cell, UnitwiseCell) or any(getattr(type(cell), name) is not method for name, method in PLAIN):
         return learner
     if type(learner) is RTRL and not cell.is_recurrent:  # then J = H
-        return fastest(RFLO(), cell, platform)
+        return fastest(RFLO(), cell, platform, streams)
     # On a GPU the many small products of the lazy form take longer than the large one.
     if type(learner) is RTRL and platform == "cpu" and cell.places is None:
         return LazyRTRL()
+    if type(learner) is RFLO and cell.shared is not None:
+        return SharedRFLO()
     if type(learner) is RFLO and len(cell.read) < cell.states:
         return LateRFLO()
+    # The compiler for cores computes H anew in every loop that reads it, unless it is carried from step to step. That
+    # pays where all of H is such work. With several streams it is slower.
+    if type(learner) is RFLO and platform == "cpu" and streams == 1 and _leaks_are_learned(cell):
+        return LateRFLO()
     return learner
+
+
+def _leaks_are_learned(cell: UnitwiseCell) -> bool:
+    """Whether H is a function of the weights alone, whatever the state and the input, as that of an LRU."""
+    weights = jax.eval_shape(cell.init_weights, jax.random.key(0))
+    leaks = lambda weights, a, x: cell.forward(weights, a, x)[1].H
+    program = jax.make_jaxpr(leaks)(weights, cell.init_state(), jnp.zeros(cell.n_in, cell.dtype))
+    seen = set().union(*seen_by(program.jaxpr))
+    return bool(seen) and seen <= set(range(len(jax.tree.leaves(weights))))

@@ -54,6 +54,7 @@ class PPProp(PastFacing):
 
     def contract(self, cell: Cell, weights: Weights, c: Credit, state: PrePost) -> LazyWeights:
         X, F, share = state
+        share = jnp.where(share > 0, share, 1)  # before the first step M is zero, and so is its share
         credit = (total(*map(mul, c, column)) / share for column in zip(*F, strict=True))
         post = lambda u: lambda w, x: outer_like(w, u, x)
         return tuple(listened(gate, X, post(u)) for gate, u in zip(weights, credit, strict=True))

@@ -55,7 +55,8 @@ class Online:
         root = jax.random.fold_in(jax.random.key(key) if isinstance(key, int) else key, 0)
         with jax.default_device(core_device()):
             for name, learner in step.learning.learners.items() if specialise else ():
-                step = with_learner(step, name, fastest(learner, step.learning.network.cell, "cpu"))
+                own = step.learning
+                step = with_learner(step, name, fastest(learner, own.network.cell, "cpu", own.streams))
             self._take_up(step, compiled(_first_state, "cpu", runs_once=True)(step.traced, root, weights))
 
     def _take_up(self, step: OnlineStep, state: OnlineState) -> None:

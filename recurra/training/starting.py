@@ -44,7 +44,8 @@ def in_form_of(step: LearningStep, learners: PyTree, seeds: int) -> LearningStep
 
     If they belong to no form, it is the step itself.
     """
-    forms = {name: fastest(learner, step.network.cell, "cpu") for name, learner in step.learners.items()}
+    of = lambda learner: fastest(learner, step.network.cell, "cpu", step.streams)
+    forms = {name: of(learner) for name, learner in step.learners.items()}
     for form in (step, dataclasses.replace(step, learners=forms)):
         if _shapes_fit(learners, _first_state(form).learners, seeds):
             return form

@@ -3,13 +3,13 @@
 from itertools import chain
 from typing import cast
 
-from recurra.paper.beyond import demands, dni_b, gated, intervention, kernl, mechanism, predictor, rates
+from recurra.paper.beyond import demands, dni_b, gated, intervention, kernl, mechanism, predictor, rates, unexplored
 from recurra.paper.beyond.history import CHANGES
 from recurra.paper.beyond.profiles import PROFILES, Profile
 from recurra.paper.book import Book, Figure
 from recurra.paper.experiments.base import Experiment
 
-QUESTIONS = (demands, predictor, intervention, rates, mechanism, kernl, gated, dni_b)
+QUESTIONS = (demands, predictor, intervention, rates, mechanism, kernl, gated, dni_b, unexplored)
 
 
 def experiments(profile: Profile) -> list[Experiment]:
