@@ -119,5 +119,5 @@ def draws(owner: Any, name: str, example: str, shape: Any, wanted: tuple[int, ..
 def function(owner: Any, name: str, example: str) -> None:
     """Raise unless the field `name` of `owner` can be called."""
     value = getattr(owner, name)
-    if not callable(value):
+    if not callable(value) or isinstance(value, type):
         raise TypeError(f"`{name}` of {type(owner).__name__} must be a function such as {example}, and is {value!r}.")

@@ -238,6 +238,7 @@ def test_runs_have_names_and_settings_of_their_own(profile):
     assert all(claim.figure == unexplored.NAME and claim.id.startswith("unexplored-") for claim in unexplored.CLAIMS)
 
 
+@pytest.mark.slow
 def test_experiments_can_be_built_where_matplotlib_is_not_installed():
     code = (
         "import sys; sys.modules |= dict.fromkeys(('matplotlib', 'xarray', 'jinja2'))\n"

@@ -156,7 +156,7 @@ def experiment_of(name, cell, record=None, **fields):
     return experiment(network, LEARNERS[name](**fields), rc.Add(1, 2), jnp.asarray(0.01), record=record)
 
 
-GATED = {("rtrl", "lstm"), ("f-bptt", "gru"), ("rflo", "lstm"), ("uoro", "general")}
+GATED = {("rtrl", "lstm"), ("rflo", "lstm"), ("uoro", "general")}
 CUT = (
     {pair for pair in OLD if pair[1] == "rnn"}
     | GATED
@@ -215,13 +215,16 @@ NUMBERS = [
 ]
 
 
-#: of what came after the paper, a rate, a decay and a discount, each once
-VARIED = {("pp-prop", "decay"), ("e-prop-3", "learning_rate"), ("bp-lambda", "lam")}
+#: a number of each kind
+VARIED = {
+    ("uoro", "initial_scale"), ("kf-rtrl", "initial_scale"), ("kernl", "learning_rate"), ("dni", "learning_rate"),
+    ("dni-b", "jacobian_rate"), ("pp-prop", "decay"), ("bp-lambda", "lam"),
+}  # fmt: skip
 
 
 @pytest.mark.parametrize(
     ("name", "field"),
-    [pytest.param(*each, marks=() if each[0] in PAPER or each in VARIED else pytest.mark.slow) for each in NUMBERS],
+    [pytest.param(*each, marks=() if each in VARIED else pytest.mark.slow) for each in NUMBERS],
 )
 def test_vmap_over_hyperparameters(name, field):
     values = jnp.array([0.1, 0.3])

@@ -100,7 +100,7 @@ def rate_network(name):
     return network, NetworkWeights(cell, readout(d[f"{name}_C"] / np.sqrt(n)), None), by, 1 / np.sqrt(n)
 
 
-@pytest.mark.parametrize("name", ["fr", "gen"])
+@pytest.mark.parametrize("name", [pytest.param("fr", marks=pytest.mark.slow), "gen"])
 def test_snapjax_sparse_networks(name):
     d = SNAPJAX
     network, weights, by, _ = rate_network(name)

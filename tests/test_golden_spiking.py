@@ -143,6 +143,7 @@ def test_another_setting_is_noticed(name):
     assert np.abs(found - EPROP["eprop_g_w_in"]).max() > 1e-4
 
 
+@pytest.mark.slow
 def test_rules_that_are_not_e_prop():
     found = their_layout(eprop(rc.RTRL())[0])["w_in"]
     assert np.abs(found - EPROP["eprop_g_w_in"]).max() > 1e-2

@@ -121,6 +121,7 @@ def small(n_in=1, n=2):
     return Stack(rc.RNN(n_in, n), rc.RNN(n, 1, 0.5))
 
 
+@pytest.mark.slow
 def test_unbiased_layers_make_an_unbiased_stack():
     """Their estimates agree with those of exact layers on average, over all signs, which no two layers share."""
     network, weights, xs, ys = problem(small, n=2, n_in=1, steps=4)

@@ -141,8 +141,7 @@ def by_hand(learner, cell, streams, rate):
 
 
 #: learners of every kind on the three paths that differ most
-FEW = ("uoro", "rflo")
-KINDS = {"streams": FEW, "vmapped": ("uoro",), "strides": ("f-bptt",)}
+KINDS = {"streams": ("rflo",), "vmapped": ("uoro",), "strides": ("f-bptt",)}
 APPLIED_PATHS = ["one seed", "one by one", "vmapped", "streams", "strides", "strides as published"]
 RUNS = [
     pytest.param(name, path, marks=() if name in KINDS.get(path, ()) else slow)

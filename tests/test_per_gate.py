@@ -77,6 +77,7 @@ def test_adam_on_single_gates(slow):
     assert distance([last[2]], wrong) > 1e-3  # the control
 
 
+@pytest.mark.slow
 def test_the_rest_alone_is_the_optimizer_itself():
     alike, *_ = walked(PerGate(CELL, rc.Adam(0.05, clip=0.1), {}))
     plain, *_ = walked(rc.Adam(0.05, clip=0.1))

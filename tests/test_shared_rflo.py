@@ -28,7 +28,12 @@ CELLS = {
 }
 
 
-@pytest.mark.parametrize("cell", CELLS)
+QUICK = ("alif", "linear")
+
+
+@pytest.mark.parametrize(
+    "cell", [pytest.param(name, marks=() if name in QUICK else pytest.mark.slow) for name in CELLS]
+)
 def test_it_is_rflo(cell):
     network, weights, xs, ys = problem(CELLS[cell], N, N_IN, steps=STEPS)
     both = [drive(network, learner, weights, xs, ys) for learner in (SharedRFLO(), rc.RFLO())]
@@ -37,7 +42,9 @@ def test_it_is_rflo(cell):
     assert all(np.abs(leaf).max() > 1e-3 for leaf in jax.tree.leaves(wanted[-1])), "nothing is tested"
 
 
-@pytest.mark.parametrize(("streams", "dtype", "near"), [(1, "float32", 1e-5), (3, "float64", 1e-12)])
+@pytest.mark.parametrize(
+    ("streams", "dtype", "near"), [pytest.param(1, "float32", 1e-5, marks=pytest.mark.slow), (3, "float64", 1e-12)]
+)
 def test_with_streams_resets_and_learning(streams, dtype, near):
     """Weights change from step to step, and every stream is set back at a time of its own."""
     network = rc.Network(CELLS["alif"](N_IN, N, dtype), 2)

@@ -50,7 +50,7 @@ def test_gradients_are_derivatives_of_the_loss_through_what_is_shown(kind):
     assert others is None or distance(gradients(others)[5], gradients(visited)[5]) > 1e-3
 
 
-QUICK = ("rtrl", "dni")
+QUICK = ("dni",)
 
 
 @pytest.mark.parametrize("name", [pytest.param(n, marks=() if n in QUICK else pytest.mark.slow) for n in FOR_ONE_LAYER])

@@ -198,7 +198,8 @@ def test_seeds_and_streams_at_once_are_what_they_are_one_by_one():
     assert distance(jax.tree.map(lambda leaf: leaf[:1], both.weights), alone.weights) > 1e-3
 
 
-@pytest.mark.parametrize("w_rec", [Sparsely(0.3), pytest.param(WithoutSelf(), marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("w_rec", [Sparsely(0.3), WithoutSelf()])
 def test_bfloat16(w_rec):
     network = rc.Network(rc.RNN(2, 5, w_rec=w_rec, dtype="bfloat16"), 2)
     result = rc.train(network, rc.UORO(), rc.Add(1, 2), steps=5, progress=False)

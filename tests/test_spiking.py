@@ -218,6 +218,7 @@ def test_spiking_cells_say_that_they_are_not_smooth():
     assert rc.RNN.smooth
 
 
+@pytest.mark.slow
 def test_the_usual_strength_of_adaptation():
     alpha, rho = np.exp(-1 / 20), np.exp(-1 / 2000)
     published = 1.7 * (1 - rho) / (1 - alpha)
@@ -234,7 +235,7 @@ def test_the_usual_strength_of_adaptation():
     assert distance(potentials(own, W), potentials(other, W)) > 1e-2
 
 
-@pytest.mark.parametrize("make", [LIF, ALIF])
+@EACH_CELL
 def test_first_weights_make_networks_that_neither_are_silent_nor_saturate(make):
     """100 units, 50 inputs at 20 Hz if a step is a millisecond. No unit can exceed 200 Hz."""
     cell = make(50, 100)
@@ -270,6 +271,7 @@ def test_settings_that_make_no_sense(setting, said):
 # ---- learning ----
 
 
+@pytest.mark.slow
 def test_a_silent_start():
     """Without input nothing moves, but for the readout's bias; once there is some, everything does."""
     network = rc.Network(ALIF(2, 6), 2, regularizer=FiringRate(0.05))

@@ -145,6 +145,7 @@ def test_the_immediate_gradient_and_pp_prop_that_forgets_at_once(name):
     assert apart(gradients(network, rc.RFLO(), weights, xs, ys), cbar_Mbar) > 1e-3
 
 
+@pytest.mark.slow
 def test_the_immediate_gradient_of_a_general_cell():
     module = eqx.nn.GRUCell(2, 3, key=jax.random.key(0))
     cell = rc.GeneralCell(module, 2, jnp.zeros(3))

@@ -96,7 +96,10 @@ WRONG = {
 }
 
 
-@pytest.mark.parametrize("name", WRONG)
+SLOW = ("diagonal, g on both sides",)
+
+
+@pytest.mark.parametrize("name", [pytest.param(n, marks=pytest.mark.slow if n in SLOW else ()) for n in WRONG])
 def test_biased_rules_fail(name, monkeypatch):
     learner, *patch = WRONG[name]
     monkeypatch.setattr(*patch)
@@ -120,7 +123,8 @@ def test_column_uoro_with_a_common_balance_is_uoro(cell, monkeypatch):
     assert max(map(distance, every_gradient(network, ColumnUORO(), weights, xs, ys), uoro)) < EXACT
 
 
-@quick("rnn", "lstm")  # all of their gates hear all sources
+@pytest.mark.slow
+@pytest.mark.parametrize("cell", ["rnn", "lstm"])  # all of their gates hear all sources
 def test_column_uoro_with_the_immediate_influence_on_the_other_side_is_r_kf_rtrl(cell, monkeypatch):
     network, weights, xs, ys = problem(CELLS[cell][0])
     reverse = rc.RKFRTRL(initial_scale=0.0)
@@ -147,7 +151,7 @@ def with_own_weights_alone(weights):
     return weights._replace(cell=tuple(map(keep, weights.cell)))
 
 
-@quick("lstm", "leaky rnn", "gru")
+@quick("leaky rnn", "lstm", "gru")
 def test_diagonal_uoro_of_units_that_hear_themselves_alone_is_rtrl(cell):
     network, weights, xs, ys = problem(CELLS[cell][0])
     last = lambda learner, weights: drive(network, learner, weights, xs, ys)[-1][0]
@@ -181,16 +185,10 @@ def patterned(weights, kind):
     return weights._replace(cell=tuple(map(cut, weights.cell)))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "kind"),
-    [
-        ("diagonal", "sparse"),
-        *(
-            pytest.param(name, kind, marks=pytest.mark.slow)
-            for name, kind in itertools.product(("diagonal", "column", "preuoro"), ("hollow", "sparse"))
-            if (name, kind) != ("diagonal", "sparse")
-        ),
-    ],
+    list(itertools.product(("diagonal", "column", "preuoro"), ("hollow", "sparse"))),
 )
 def test_weights_at_some_places_only(name, kind):
     """The expectation is RTRL's tensor for the same weights in a whole matrix, at these places."""

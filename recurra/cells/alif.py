@@ -1,7 +1,8 @@
 """Leaky integrate-and-fire units whose threshold adapts."""
 
-from typing import ClassVar
+from typing import Any, ClassVar
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -12,6 +13,11 @@ from recurra.cells.base import State
 from recurra.cells.spiking import SpikingCell
 
 
+def _as_array(beta: Any) -> Any:
+    """Several numbers as an array of the type that files keep; one number, or None, as it is."""
+    return beta if np.ndim(beta) == 0 else jnp.asarray(beta)
+
+
 class ALIF(SpikingCell):
     """A `LIF` whose threshold rises with every spike: z(t) = Θ(v(t) - ϑ - β b(t-1)),   b(t) = ρ b(t-1) + z(t).
 
@@ -20,7 +26,7 @@ class ALIF(SpikingCell):
     """
 
     tau_a: float | Float[Array, ""] = 2000.0
-    beta: float | Float[Array, "*#n"] | None = None
+    beta: float | Float[Array, "*#n"] | None = eqx.field(default=None, converter=_as_array)
 
     states: ClassVar[int] = 5
     shown: ClassVar = (3,)

@@ -42,31 +42,36 @@ def diagonal(key: PRNGKeyArray, n: int, dtype: jnp.dtype) -> Float[Array, "n n"]
 
 
 class Sparsely(checks.Part):
-    """Each unit hears `density` · n others, drawn once from `seed`: the same for all gates and all networks.
+    """Each unit hears `density` · n units, drawn once from `seed`: the same for all gates and all networks.
+
+    With `itself` a unit may hear itself too; without, it never does, as is usual for spiking units.
 
     Weights are ~ N(0, 1/√k), where k is the number of units that a unit hears.
     """
 
     density: float
     seed: int = 0
+    itself: bool = True
 
     def __check_init__(self) -> None:
         checks.in_range(self, "density", above=0.0, most=1.0)
         checks.whole(self, "seed", least=0)
+        checks.flag(self, "itself")
 
     def heard(self, n: int) -> int:
         """How many units a unit hears."""
-        return max(1, round(self.density * n))
+        return min(max(1, round(self.density * n)), n if self.itself else n - 1)
 
     def __call__(self, key: PRNGKeyArray, n: int, dtype: jnp.dtype) -> Sparse:
-        places = _drawn_places(self.seed, n, self.heard(n))
-        return Sparse(jax.random.normal(key, (len(places),), dtype) / math.sqrt(self.heard(n)), places)
+        places = _drawn_places(self.seed, n, self.heard(n), self.itself)
+        return Sparse(jax.random.normal(key, (len(places),), dtype) / math.sqrt(max(1, self.heard(n))), places)
 
 
 @functools.lru_cache(maxsize=64)  # all networks of a cell share their places
-def _drawn_places(seed: int, n: int, heard: int) -> Listed:
+def _drawn_places(seed: int, n: int, heard: int, itself: bool) -> Listed:
     rng = np.random.default_rng(seed)
-    columns = np.concatenate([rng.choice(n, heard, replace=False) for _ in range(n)])
+    others = lambda unit: np.arange(n) if itself else np.delete(np.arange(n), unit)
+    columns = np.concatenate([rng.choice(others(unit), heard, replace=False) for unit in range(n)])
     return Listed(np.repeat(np.arange(n), heard), columns, (n, n))
 
 
@@ -75,7 +80,17 @@ class At(checks.Part):
 
     places: Listed
 
+    def __check_init__(self) -> None:
+        if not isinstance(self.places, Listed):
+            raise TypeError(
+                f"`places` of At must be recurra.linalg.Listed(rows, columns, (n, n)), and is {self.places!r:.100}."
+            )
+
     def __call__(self, key: PRNGKeyArray, n: int, dtype: jnp.dtype) -> Sparse:
+        if self.places.shape != (n, n):
+            raise ValueError(
+                f"`places` of At are those of a matrix of shape {self.places.shape}, and the cell has n = {n}."
+            )
         return Sparse(jax.random.normal(key, (len(self.places),), dtype) / math.sqrt(len(self.places) / n), self.places)
 
 
@@ -83,6 +98,14 @@ class WithoutSelf(checks.Part):
     """Recurrent weights as `drawn`, but no unit hears itself, ever."""
 
     drawn: Callable[[PRNGKeyArray, int, Any], Float[Array, "n n"]] = gaussian
+
+    def __check_init__(self) -> None:
+        checks.function(self, "drawn", "recurra.cells.gaussian")
+        if isinstance(self.drawn, Sparsely | At):
+            raise TypeError(
+                f"`drawn` of WithoutSelf must draw a whole matrix, and is {self.drawn!r:.100}: for sparse weights "
+                "without self-connections list their places, with recurra.cells.At."
+            )
 
     def __call__(self, key: PRNGKeyArray, n: int, dtype: jnp.dtype) -> Hollow:
         return hollowed(self.drawn(key, n, dtype))

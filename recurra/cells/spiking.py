@@ -59,7 +59,7 @@ class SpikingCell(UnitwiseCell):
     """Settings that `LIF` and `ALIF` share, with the values of Bellec et al. (2020). Time constants are in steps.
 
     Gates hear the spikes, and the readout sees them filtered. A unit spikes at most once in `refractory` steps, and
-    does not hear itself. `dampening` is the height γ of the `surrogate`.
+    with the default `w_rec` does not hear itself. `dampening` is the height γ of the `surrogate`.
     """
 
     n_in: int

@@ -76,4 +76,6 @@ def check_followed(owner: str, field: str, learner: Any) -> None:
 
 
 def _said(value: object) -> str:
+    if isinstance(value, type):
+        return f"{value.__name__} without parentheses is a class that"
     return f"{type(value).__name__}()" if hasattr(value, "facing") else repr(value)

@@ -40,6 +40,8 @@ class Layered(PastFacing):
 
     def __check_init__(self) -> None:
         learners = self.learner if isinstance(self.learner, tuple) else (self.learner,)
+        if not learners:
+            raise ValueError("`learner` of Layered is an empty tuple: give one learner for each layer, or one for all.")
         for learner in learners:
             check_followed("Layered", "learner", learner)
             if learner.lag or (isinstance(learner, Layered) and not isinstance(learner.handed, ThroughLayers)):

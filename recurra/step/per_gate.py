@@ -28,6 +28,10 @@ def _gates_of_arrays(cell: Cell | tuple[str, ...]) -> tuple[str, ...]:
 
 
 def _each_checked(gates: Mapping[str, Optimizer]) -> dict[str, Optimizer]:
+    if not isinstance(gates, Mapping):
+        raise TypeError(
+            f'`gates` of PerGate must be a dictionary such as {{"nu": recurra.Adam(1e-4)}}, and is {gates!r:.100}.'
+        )
     return {name: checked_optimizer(optimizer) for name, optimizer in gates.items()}
 
 

@@ -30,7 +30,7 @@ from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray, PyTree
 
 from recurra import checks
 from recurra.cells.base import Cell, Credit, State, Weights
-from recurra.learners import check_pairing
+from recurra.learners import Layered, ThroughLayers, check_pairing
 from recurra.learners.base import PastFacing
 from recurra.learners.following import advanced, check_followed, first_influence, unlabelled
 from recurra.linalg import combine, dense, where
@@ -67,6 +67,11 @@ class Sensitivity(checks.Part):
                 "cell with recurra.GeneralCell."
             )
         check_followed("Sensitivity", "learner", self.learner)
+        if isinstance(self.learner, Layered) and not isinstance(self.learner.handed, ThroughLayers):
+            raise TypeError(
+                f"Sensitivity has no label, and {type(self.learner.handed).__name__} makes credit out of labels: use "
+                "Layered(..., handed=recurra.ThroughLayers())."
+            )
         check_pairing(self.learner, self.cell)
 
     def init(self, weights: Weights, key: PRNGKeyArray) -> Sensed:

@@ -71,6 +71,8 @@ def full_configuration(settings: Settings, parts: Parts) -> dict[str, Any]:
         for name, value in settings.model_dump(mode="json").items()
         if name not in NEEDS or getattr(settings, NEEDS[name][0]) == NEEDS[name][1]
     }
+    if not _is_w_rec_used(settings):
+        del config["w_rec"]
     return {**config, "learner": {name: hyperparameters(learner) for name, learner in parts.learners.items()}}
 
 
@@ -132,12 +134,17 @@ def _mimic(target: "UnitwiseCell", outputs: int, stretch: int) -> "Task":
 
 def _one_cell(settings: Settings, n_in: int, w_rec: str) -> "UnitwiseCell":
     own = settings.cell_options | ({"alpha": settings.alpha} if settings.cell == "rnn" else {})
-    drawn = settings.density if settings.density is not None else w_rec
-    # A spiking cell has recurrent weights of its own kind, which `w_rec` replaces only if it is given.
-    is_chosen = (
-        settings.density is not None or settings.cell in ("rnn", "lstm", "gru") or "w_rec" in settings.model_fields_set
-    )
-    return _cell(settings.cell, n_in, settings.n, drawn if is_chosen else None, settings.dtype, tuple(own.items()))
+    drawn = w_rec if _is_w_rec_used(settings) else settings.density
+    return _cell(settings.cell, n_in, settings.n, drawn, settings.dtype, tuple(own.items()))
+
+
+def _is_w_rec_used(settings: Settings) -> bool:
+    """Whether `w_rec` says how recurrent weights start.
+
+    A spiking cell has weights of its own kind, which `w_rec` replaces only if it is given.
+    """
+    given = settings.cell in ("rnn", "lstm", "gru") or "w_rec" in settings.model_fields_set
+    return given and settings.density is None
 
 
 @functools.lru_cache(maxsize=1024)  # to check a cell takes a millisecond
@@ -149,7 +156,7 @@ def _cell(
     made = cells.CELLS[kind]
     values = _chosen(made, dict(options))
     if w_rec is not None and any(rec for rec, _, _ in made.listens):
-        values["w_rec"] = getattr(cells, w_rec) if isinstance(w_rec, str) else cells.Sparsely(w_rec)
+        values["w_rec"] = getattr(cells, w_rec) if isinstance(w_rec, str) else cells.Sparsely(w_rec, itself=made.smooth)
     return made(n_in=n_in, n=n, dtype=dtype, **values)  # pyright: ignore[reportCallIssue, reportArgumentType]
 
 

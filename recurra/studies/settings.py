@@ -141,18 +141,20 @@ class Settings(BaseModel):
                 f"`task_options` has no effect where `task` is {self.task!r}, whose settings stand by themselves, as "
                 "`t1` and `inputs` do: leave it out."
             )
+        if self.task not in FLAT_TASKS and "stretch" in self.model_fields_set:
+            raise ValueError(f"`stretch` has no effect where `task` is {self.task!r}: leave it out.")
         cell = CELLS[self.cell]
         if self.task_options:
             _valid(part_table(task_of(self.task)), self.task_options, "task_options.")
         if self.cell_options:
             _valid(part_table(cell), self.cell_options, "cell_options.")
-        draws = [name for name in ("w_rec", "density") if name in self.model_fields_set]
+        draws = [name for name in ("w_rec", "density") if name in self.model_fields_set and getattr(self, name)]
         if draws and not any(rec for rec, _, _ in cell.listens):
             raise ValueError(
                 f"`{draws[0]}` has no effect where `cell` is {self.cell!r}, whose units do not hear each other: leave "
                 "it out."
             )
-        if len(draws) == 2 and self.density is not None:
+        if len(draws) == 2:
             raise ValueError("`w_rec` draws all recurrent weights, and `density` a few of them: give one of the two.")
         return self
 
@@ -228,7 +230,7 @@ def in_words(error: "ErrorDetails", model: type[BaseModel], prefix: str = "") ->
     if kind == "value_error":
         return str(details["error"])
     if kind == "extra_forbidden" and not model.model_fields:
-        return f"{name} is not a setting: this learner has none."
+        return f"{name} is not a setting: this part has none."
     if kind == "extra_forbidden":
         return f"{name} is not a setting: {options(field, model.model_fields)}"
     if kind == "literal_error":

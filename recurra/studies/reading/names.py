@@ -17,8 +17,12 @@ NOT_VARIED = {
     "learners": "`learners` are compared anyway: list them at the top of the file, above any [table].",
     "seeds": "`seeds` belongs at the top of the file, above any [table]: every combination is run with all of them.",
     "window": "`window` is the same for all networks, so that their losses compare: set it at the top of the file.",
+    "task_options": "`task_options` is the same for all networks: write it as a table of its own, [task_options].",
+    "cell_options": "`cell_options` is the same for all networks: write it as a table of its own, [cell_options].",
     "key": "`key` is the same for all networks: for other random numbers take other `seeds`.",
 }
+#: tables of settings of the task and the cell, the same for all networks
+TABLES = ("task_options", "cell_options")
 #: what is in a study's file beside settings
 OWN = ("samples", "vary", "points", "tune")
 #: whole numbers that a data set's floats hold exactly
@@ -42,6 +46,10 @@ class Named:
             raise ValueError(f"`{self.name}` must be a finite number, and is {value!r}.")
         if isinstance(value, int) and abs(value) > LARGEST:
             raise ValueError(f"`{self.name}` is {_short(value)}, which is too large: at most 2⁵³ is possible.")
+        if (
+            self.name in TABLES
+        ):  # what is in them depends on the task and the cell: every network's settings are checked
+            return value
         given: dict[str, Any] = {}
         if self.model is Settings:  # what a run must have, and what this setting needs
             given = {"learners": ("rtrl",)} | dict([NEEDS[self.name]] if self.name in NEEDS else [])
