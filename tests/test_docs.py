@@ -59,6 +59,7 @@ assert float(loss(jnp.zeros(1), jnp.zeros(1))[0]) == 0
     assert done.returncode == 0, done.stderr
 
 
+@pytest.mark.slow
 def test_the_cells_of_the_docs_train(tmp_path):
     """Every example runs as it stands; on the gated cell SnAp-1 is RTRL if units hear themselves alone."""
     check = """
