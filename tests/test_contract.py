@@ -158,7 +158,7 @@ def experiment_of(name, cell, record=None, **fields):
 
 GATED = {("rtrl", "lstm"), ("rflo", "lstm"), ("uoro", "general")}
 CUT = (
-    {pair for pair in OLD if pair[1] == "rnn"}
+    {(name, "rnn") for name in ("rtrl", "uoro", "rflo", "e-bptt", "dni", "lazy rtrl")}
     | GATED
     | {("snap-n", "sparse"), ("layered", "stack"), ("shared rflo", "alif")}
 )

@@ -92,10 +92,20 @@ def test_after_a_reset_a_past_facing_learner_is_one_that_begins_there(learner, c
 TRIED = [*PAPER, "immediate", "edge-bptt", "e-prop-3"]
 
 
-@pytest.mark.parametrize("name", TRIED)
-@pytest.mark.parametrize("optimizer", [0.1, optax.sgd(0.1, momentum=0.9)], ids=["sgd", "momentum"])
-def test_weights_move_only_where_something_is_emitted(name, optimizer):
+#: a plain rate or a momentum, for each way in which learners emit; the others are slow
+SOME = {("rtrl", "momentum"), ("uoro", "sgd"), ("e-bptt", "momentum"), ("f-bptt", "momentum"), ("dni", "momentum")}
+SOME |= {("fixed", "sgd"), ("edge-bptt", "momentum"), ("e-prop-3", "momentum"), ("immediate", "sgd")}
+MOVES = [
+    pytest.param(name, rule, marks=() if (name, rule) in SOME else pytest.mark.slow)
+    for name in TRIED
+    for rule in ("sgd", "momentum")
+]
+
+
+@pytest.mark.parametrize(("name", "rule"), MOVES)
+def test_weights_move_only_where_something_is_emitted(name, rule):
     """And a momentum is not stepped elsewhere: it would go on moving them."""
+    optimizer = 0.1 if rule == "sgd" else optax.sgd(0.1, momentum=0.9)
     learner = rc.LEARNERS[name](**({"T": 3} if name in ("e-bptt", "f-bptt", "edge-bptt") else {}))
     network, weights, xs, ys, _ = setting("leaky rnn")
     visited = taken(network, learner, weights, xs, ys, gaps=True, optimizer=optimizer)

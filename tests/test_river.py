@@ -209,7 +209,7 @@ def test_truth_values_are_numbers_and_nan_and_none_are_missing():
 @pytest.mark.parametrize(
     ("settings", "words"),
     [
-        ({"learner": "magic"}, r"`learner` of RNNRegressor must be 'rtrl', .*'fixed', and is 'magic'"),
+        ({"learner": "magic"}, r"`learner` of RNNRegressor must be 'rtrl', .* or 'e-prop-3', and is 'magic'"),
         ({"cell": "cnn"}, "'rnn', 'gru' or 'lstm', and is 'cnn'"),
         ({"readout": "lasso"}, "'rls' or 'descent', and is 'lasso'"),
         ({"absent": "gone"}, "'mean' or 'zero', and is 'gone'"),

@@ -49,8 +49,7 @@ class SnAp(PastFacing):
         JM = tick.cell.push(_between(pairs, tick.weights), _at(pairs, tick.trace), state)
         ahat = [side_by_side(listened(gate, tick.trace.ahat, _in_rows)) for gate in tick.weights]
         Mbar = (jnp.concatenate(list(map(_rows, D, ahat)), axis=1) for D in tick.trace.D)
-        M = tuple(JM.at[: pairs.n].add(new) for JM, new in zip(JM, Mbar, strict=True))
-        return jax.lax.optimization_barrier(M)  # else rows of M are computed again wherever `contract` reads them
+        return tuple(JM.at[: pairs.n].add(new) for JM, new in zip(JM, Mbar, strict=True))
 
     def contract(self, cell: Cell, weights: Weights, c: Credit, state: Tangent) -> Weights:
         pairs, (blocks, structure) = self.pairs(weights), _blocks(weights)

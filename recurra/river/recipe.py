@@ -16,6 +16,8 @@ READOUTS = ("rls", "descent")
 ABSENT = ("mean", "zero")
 #: the loss of labels that are numbers
 OF_NUMBERS = SquaredError()
+#: learners of networks with one layer and dense weights
+OF_ONE_LAYER = {name: kind for name, kind in LEARNERS.items() if not (kind.about.layers or kind.about.sparse)}
 #: how strongly least squares hold coefficients at zero before they know better
 RIDGE = 0.1
 #: the longest gradient
@@ -43,7 +45,7 @@ class Recipe:
     loss: Loss = OF_NUMBERS
 
     def __post_init__(self) -> None:
-        self._check_choice("learner", LEARNERS)
+        self._check_choice("learner", OF_ONE_LAYER)
         self._check_choice("cell", CELLS)
         self._check_choice("readout", READOUTS)
         self._check_choice("absent", ABSENT)
