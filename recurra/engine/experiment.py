@@ -130,19 +130,31 @@ class Experiment(eqx.Module):
 
     def draw(self, carry: Carry, keys: Keys, number: Int[Array, ""]) -> tuple[PyTree[Array], Any]:
         """Rows and random numbers of a block of steps, leading axis time, and the task's state after it."""
-        fold, dtype = jax.random.fold_in, self.step.network.cell.dtype
-        block = lambda key, task: self.task.block(task, key, number, dtype)
-        rows, task = self.step.each_stream(block, fold(keys.stream, number), carry.task)
+        rows, task = self.draw_rows(carry.task, keys, number)
+        return (rows, self.draw_noise(keys, number)), task
+
+    def draw_rows(self, task: Any, keys: Keys, number: Int[Array, ""]) -> tuple[Rows, Any]:
+        """Inputs and labels of a block of steps, leading axis time, and the task's state after it."""
+        block = lambda key, task: self.task.block(task, key, number, self.step.network.cell.dtype)
+        rows, task = self.step.each_stream(block, jax.random.fold_in(keys.stream, number), task)
         if self.step.streams > 1:  # steps go first, then streams
             rows = jax.tree.map(lambda leaf: leaf.swapaxes(0, 1), rows)
-        noise = {
-            name: self.step.noise_of(name, fold(own, number), BLOCK)
+        return rows, task
+
+    def draw_noise(self, keys: Keys, number: Int[Array, ""]) -> dict[str, PyTree[Array]]:
+        """Random numbers of a block of steps for every learner, leading axis time."""
+        return {
+            name: self.step.noise_of(name, jax.random.fold_in(own, number), BLOCK)
             for name, own in self.step.own_keys(keys.noise).items()
         }
-        return (rows, noise), task
 
-    def take(self, carry: Carry, row: tuple[Rows, PyTree], t: Int[Array, ""]) -> tuple[Carry, Kept]:
-        """Step t on a row of `draw`: what goes on to the next, and what is kept. The first `horizon` are `observe`d."""
+    def take(
+        self, carry: Carry, row: tuple[Rows, PyTree], t: Int[Array, ""], later: frozenset[str] = frozenset()
+    ) -> tuple[Carry, Kept]:
+        """Step t on a row of `draw`: what goes on to the next, and what is kept. The first `horizon` are `observe`d.
+
+        For the learners in `later` the caller calls `end_round`.
+        """
         rows, noise = row
         now = t if self.began is None else t + self.began
         if isinstance(carry.learning, DelayedState):
@@ -150,7 +162,7 @@ class Experiment(eqx.Module):
             labelled = jnp.ones((), bool) if present is None else jnp.any(present)
         else:
             seen, _ = self.step.observe(carry.learning._replace(t=now), rows.x, noise, rows.reset)
-            learning, outcome = self.step.learn(seen, rows.label, rows.present, later=self.later)
+            learning, outcome = self.step.learn(seen, rows.label, rows.present, later)
             labelled = None if rows.present is None else jnp.any(rows.present)
             learning = learning._replace(t=None)
         state, records = (None, {}) if self.recorder is None else self.recorder(carry.recorder, outcome, t)

@@ -56,3 +56,12 @@ SMALL_M, SMALL_K, SMALL_N = 32, 128, 128
 
 #: After so many steps RTRL brings its tensor up to date, on a CPU.
 SPAN = 16
+
+#: Steps that one kernel takes, at most, and the bytes of inputs and random numbers that are drawn for it. GPU: a call
+#: takes about a millisecond besides its steps.
+ON_CHIP_STEPS, ON_CHIP_BYTES = 2**15, 2**30
+#: Bytes that a network may carry on chip from step to step. GPU: a multiprocessor has 256 kB of registers, and a step
+#: needs about as many for what it computes.
+ON_CHIP_STATE_BYTES = 2**16
+#: Warps that may share a network.
+MOST_WARPS = 16

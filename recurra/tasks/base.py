@@ -1,10 +1,14 @@
 """Endless streams of inputs and labels, made inside the compiled loop a block of steps at a time."""
 
 import abc
+import contextlib
+from collections.abc import Callable, Iterator
+from contextvars import ContextVar
 from typing import Any, ClassVar, NamedTuple
 
+import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
+from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray, PyTree
 
 from recurra import checks
 from recurra.losses import Loss
@@ -78,3 +82,25 @@ def held(
     shown = i - (number * BLOCK + i) % stretch  # the step at which it was drawn; negative: in the block before
     first = (shown < 0).reshape(-1, *(1 for _ in last.shape))
     return jnp.where(first, last, drawn[jnp.maximum(shown, 0)])
+
+
+#: a loop over rows, as `jax.lax.scan` is
+Loop = Callable[[Callable, PyTree, PyTree], tuple[PyTree, PyTree]]
+_LOOP: ContextVar[Loop] = ContextVar("loop", default=jax.lax.scan)
+
+
+def step_by_step(
+    f: Callable[[PyTree, PyTree], tuple[PyTree, PyTree]], state: PyTree, rows: PyTree
+) -> tuple[PyTree, PyTree]:
+    """`jax.lax.scan` over the rows of a block, or the loop that an engine has in its place."""
+    return _LOOP.get()(f, state, rows)
+
+
+@contextlib.contextmanager
+def stepped_by(loop: Loop) -> Iterator[None]:
+    """Trace `step_by_step` with another loop. Only engines need it."""
+    token = _LOOP.set(loop)
+    try:
+        yield
+    finally:
+        _LOOP.reset(token)

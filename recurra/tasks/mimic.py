@@ -17,7 +17,7 @@ from recurra.linalg import matvec
 from recurra.linalg.noise import signs
 from recurra.losses import Loss, SquaredError
 from recurra.network import Network, Readout
-from recurra.tasks.base import BLOCK, Rows, Task, WholeNumber, held
+from recurra.tasks.base import BLOCK, Rows, Task, WholeNumber, held, step_by_step
 
 
 class Target(NamedTuple):
@@ -88,7 +88,7 @@ class Mimic(Task):
             a, _ = self.target.forward(state.weights, a, x)
             return a, a[0]
 
-        last, states = jax.lax.scan(step, state.state, x)
+        last, states = step_by_step(step, state.state, x)
         # All outputs of the block in one matrix product, after the states are known.
         labels = matvec(states, state.readout.W.T) + state.readout.b[None]
         return Rows(x, labels), state._replace(state=last, x=x[-1])

@@ -1,0 +1,69 @@
+"""The engine of kernels that hold a whole network each, on an NVIDIA GPU."""
+
+import functools
+from dataclasses import dataclass
+from typing import Any
+
+import jax.numpy as jnp
+
+from recurra import checks
+from recurra.engine import tuning
+from recurra.engine.experiment import Experiment
+from recurra.engine.hardware import bytes_of, core_device
+from recurra.engine.on_chip.fits import check_fitting, shapes
+from recurra.engine.on_chip.fold import advance
+from recurra.engine.on_chip.loop import How
+from recurra.engine.on_chip.table import warps_for
+from recurra.engine.plan import Plan
+from recurra.engine.protocol import Members
+from recurra.engine.run import MembersRun, Placing
+from recurra.engine.specialise import numbers_for, specialised
+from recurra.step import LearningState
+from recurra.tasks.base import BLOCK
+
+
+@dataclass(frozen=True)
+class OnChipEngine:
+    """Thousands of steps in one kernel. A network, its learner and the loop stay on the chip, one program a network.
+
+    It needs an NVIDIA GPU, numbers of type float32, and nothing to record. `warps` is how many groups of 32 threads
+    share a network; None: as measured. One kernel takes at most `chunk` steps. With `interpret` the same kernels are
+    played on the cores, slowly, for tests.
+    """
+
+    warps: int | None = None
+    chunk: int = tuning.ON_CHIP_STEPS
+    interpret: bool = False
+
+    def __post_init__(self) -> None:
+        checks.flag(self, "interpret")
+        checks.whole(self, "chunk")
+        object.__setattr__(self, "chunk", int(self.chunk))
+        if self.warps is not None:
+            checks.whole(self, "warps")
+            if self.warps & (self.warps - 1) or self.warps > tuning.MOST_WARPS:
+                raise ValueError(
+                    f"`warps` of OnChipEngine must be a power of two up to {tuning.MOST_WARPS}, and is {self.warps}."
+                )
+
+    def prepare(self, experiment: Experiment, members: Members) -> MembersRun:
+        """Place all members before their first step, and compile."""
+        experiment, device = experiment.traced, core_device() if self.interpret else nvidia_gpu()
+        if not isinstance(members.start, LearningState):
+            experiment = specialised(experiment, "gpu")
+            members = members._replace(numbers=numbers_for(experiment, members.numbers))
+        check_fitting(experiment, device)
+        count = len(members.keys)
+        how = How(self.warps or warps_for(experiment, count), self.interpret)
+        carry, rows = shapes(experiment)
+        blocks = tuning.ON_CHIP_BYTES // (bytes_of(rows) * count)
+        capacity = BLOCK * max(1, min(blocks, -(-self.chunk // BLOCK)))
+        plan = Plan(count, capacity, BLOCK, False, bytes_of(carry), {})
+        return MembersRun(Placing(experiment, members, device, plan, functools.partial(advance, how)))
+
+
+def nvidia_gpu() -> Any:
+    """The GPU that JAX computes on; None if it is none of NVIDIA's."""
+    device = jnp.zeros(0).devices().pop()
+    is_gpu = device.platform == "gpu" and "cuda" in getattr(device.client, "platform_version", "").lower()
+    return device if is_gpu else None

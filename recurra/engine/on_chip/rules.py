@@ -1,0 +1,206 @@
+"""How each operation of a traced program is written inside a kernel: elementwise operations, sums and products.
+
+A rule takes padded arrays and returns padded arrays. It knows the shapes without padding from the `Site`.
+"""
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array
+
+from recurra.engine.on_chip.padding import Shape, counted, padded_shape, places
+
+#: the least size of every axis of a product of matrices that the chip's own instruction for it serves
+LEAST_PRODUCT = 16
+
+
+class UnsupportedError(NotImplementedError):
+    """An operation that has no rule. Its text is the end of a sentence: what a program does that a kernel cannot."""
+
+
+class Site(NamedTuple):
+    """Where a rule is applied: an operation with its parameters, and what it takes and gives, without padding."""
+
+    primitive: Any
+    params: dict[str, Any]
+    taken: Sequence[Any]
+    given: Sequence[Any]
+
+    @property
+    def shape(self) -> Shape:
+        """The shape of the first result."""
+        return self.given[0].shape
+
+
+#: results of an operation, one or several
+Results = Array | Sequence[Array]
+RULES: dict[str, Callable[..., Results]] = {}
+
+
+def rule(*names: str) -> Callable[[Callable[..., Results]], Callable[..., Results]]:
+    """Register a rule for these operations."""
+
+    def register(f: Callable[..., Results]) -> Callable[..., Results]:
+        RULES.update(dict.fromkeys(names, f))
+        return f
+
+    return register
+
+
+@rule(
+    "add", "add_any", "sub", "mul", "div", "rem", "neg", "sign", "abs", "max", "min", "square", "sqrt", "rsqrt", "cbrt",
+    "pow", "integer_pow", "exp", "exp2", "expm1", "log", "log1p", "log2", "tanh", "logistic", "sin", "cos", "tan",
+    "asin", "acos", "atan", "atan2", "sinh", "cosh", "asinh", "acosh", "atanh", "erf_inv", "floor", "ceil",
+    "one_minus_square", "is_finite", "nextafter", "population_count", "clz", "eq", "ne", "lt", "le", "gt", "ge", "not",
+    "and", "or", "xor", "shift_left", "shift_right_logical", "shift_right_arithmetic", "convert_element_type",
+    "bitcast_convert_type", "clamp",
+)  # fmt: skip
+def _elementwise(site: Site, *operands: Array) -> Array:
+    return site.primitive.bind(*operands, **site.params)
+
+
+@rule("stop_gradient", "copy", "copy_p", "optimization_barrier", "reduce_precision")
+def _unchanged(site: Site, *operands: Array) -> Results:
+    return operands
+
+
+@rule("select_n")
+def _select_n(site: Site, which: Array, *cases: Array) -> Array:
+    return jax.lax.select_n(jnp.broadcast_to(which, cases[0].shape), *cases)
+
+
+@rule("iota")
+def _iota(site: Site) -> Array:
+    return jax.lax.broadcasted_iota(site.params["dtype"], padded_shape(site.shape), site.params["dimension"])
+
+
+@rule("broadcast_in_dim")
+def _broadcast_in_dim(site: Site, operand: Array) -> Array:
+    return jax.lax.broadcast_in_dim(operand, padded_shape(site.shape), site.params["broadcast_dimensions"])
+
+
+@rule("squeeze")
+def _squeeze(site: Site, operand: Array) -> Array:
+    """A sum over axes of size 1 leaves each entry with its thread. A change of shape might move it."""
+    return without(operand, site.params["dimensions"])
+
+
+def without(operand: Array, axes: Sequence[int]) -> Array:
+    """The array without axes of size 1."""
+    if operand.dtype == bool:
+        return without(operand.astype("int32"), axes) > 0
+    return jnp.sum(operand, axis=tuple(axes))
+
+
+@rule("transpose")
+def _transpose(site: Site, operand: Array) -> Array:
+    return jax.lax.transpose(operand, site.params["permutation"])
+
+
+@rule("reduce_sum")
+def _reduce_sum(site: Site, operand: Array) -> Array:
+    return _reduced(site, operand, jnp.sum, 0)
+
+
+@rule("reduce_max")
+def _reduce_max(site: Site, operand: Array) -> Array:
+    return _reduced(site, operand, jnp.max, _extreme(operand.dtype, -1))
+
+
+@rule("reduce_min")
+def _reduce_min(site: Site, operand: Array) -> Array:
+    return _reduced(site, operand, jnp.min, _extreme(operand.dtype, 1))
+
+
+@rule("reduce_or")
+def _reduce_or(site: Site, operand: Array) -> Array:
+    return _reduced(site, operand.astype("int32"), jnp.max, 0) > 0
+
+
+@rule("reduce_and")
+def _reduce_and(site: Site, operand: Array) -> Array:
+    return _reduced(site, operand.astype("int32"), jnp.min, 1) > 0
+
+
+@rule("argmax", "argmin")
+def _argmax(site: Site, operand: Array) -> Array:
+    (axis,), sign = site.params["axes"], -1 if site.primitive.name == "argmax" else 1
+    masked = counted(operand, site.taken[0].shape, (axis,), _extreme(operand.dtype, sign))
+    best = (jnp.max if sign < 0 else jnp.min)(masked, axis=axis, keepdims=True)
+    first = jnp.where(masked == best, places(masked.shape, axis), jnp.int32(masked.shape[axis]))
+    return jnp.min(first, axis=axis).astype(site.params["index_dtype"])
+
+
+def _reduced(site: Site, operand: Array, reduce: Callable[..., Array], neutral: Any) -> Array:
+    axes = tuple(site.params["axes"])
+    return reduce(counted(operand, site.taken[0].shape, axes, neutral), axis=axes)
+
+
+def _extreme(dtype: Any, sign: int) -> Any:
+    """The largest number of a type, or with a negative sign the smallest."""
+    if jnp.issubdtype(dtype, jnp.floating):
+        return sign * np.inf
+    return getattr(jnp.iinfo(dtype), "max" if sign > 0 else "min")
+
+
+@rule("dot_general")
+def _dot_general(site: Site, x: Array, y: Array) -> Array:
+    """A product of large matrices is the chip's own. Others are written as a sum over one axis more."""
+    (of_x, of_y), (batch_x, batch_y) = site.params["dimension_numbers"]
+    x = counted(x, site.taken[0].shape, of_x, 0)
+    y = counted(y, site.taken[1].shape, of_y, 0)
+    if x.ndim == y.ndim == 2 and not batch_x and min(*x.shape, *y.shape) >= LEAST_PRODUCT:
+        return jax.lax.dot_general(x, y, site.params["dimension_numbers"], site.params["precision"])
+    # The axes of both in one line: those of the larger factor in its own order, then what only the other has.
+    letters = iter("abcdefghijklmnop")
+    name_x = [next(letters) for _ in x.shape]
+    shared = dict(zip((*of_y, *batch_y), (name_x[axis] for axis in (*of_x, *batch_x)), strict=True))
+    name_y = [shared.get(axis) or next(letters) for axis in range(y.ndim)]
+    free = lambda names, used: [name for axis, name in enumerate(names) if axis not in used]
+    wanted = [name_x[axis] for axis in batch_x]
+    wanted += free(name_x, (*of_x, *batch_x)) + free(name_y, (*of_y, *batch_y))
+    first, second = (name_x, name_y) if x.ndim >= y.ndim else (name_y, name_x)
+    line = first + [name for name in second if name not in first]
+    sizes = dict(zip(name_x + name_y, x.shape + y.shape, strict=True))
+    product = _in_line(x, name_x, line, sizes) * _in_line(y, name_y, line, sizes)
+    summed = jnp.sum(product, axis=tuple(line.index(name_x[axis]) for axis in of_x))
+    left = [name for name in line if name in wanted]
+    return summed if left == wanted else jnp.transpose(summed, [left.index(name) for name in wanted])
+
+
+def _in_line(array: Array, names: list[str], line: list[str], sizes: dict[str, int]) -> Array:
+    """The array with its axes where the line has their names, and repeated along the others."""
+    order = sorted(range(array.ndim), key=lambda axis: line.index(names[axis]))
+    if order != list(range(array.ndim)):
+        array = jnp.transpose(array, order)
+    own = [line.index(names[axis]) for axis in order]
+    return jax.lax.broadcast_in_dim(array, [sizes[name] for name in line], own)
+
+
+@rule("reshape")
+def _reshape(site: Site, operand: Array) -> Array:
+    """Axes that are joined or cut keep their order only if all but the first of them have no padding."""
+    before, after = site.taken[0].shape, site.shape
+    for joined, cut in _groups(before, after):
+        inner = [size for size in (*joined[1:], *cut[1:]) if size & (size - 1)]
+        if inner and (len(joined), len(cut)) != (1, 1):
+            raise UnsupportedError(f"puts axes {joined} into the shape {cut}, and {inner[0]} is no power of two")
+    return operand.reshape(padded_shape(after))
+
+
+def _groups(before: Shape, after: Shape) -> list[tuple[Shape, Shape]]:
+    """The shortest stretches of axes of two shapes that hold equally many entries; axes of size 1 are left out."""
+    left, right = ([size for size in shape if size > 1] for shape in (before, after))
+    groups: list[tuple[Shape, Shape]] = []
+    while left and right:
+        joined, cut = [left.pop(0)], [right.pop(0)]
+        while math.prod(joined) != math.prod(cut):
+            (joined if math.prod(joined) < math.prod(cut) else cut).append(
+                (left if math.prod(joined) < math.prod(cut) else right).pop(0)
+            )
+        groups.append((tuple(joined), tuple(cut)))
+    return groups

@@ -1,0 +1,255 @@
+"""Members on their way, in groups: what all engines share.
+
+An engine decides where and how its members are computed, and says so in a `Placing`. On cores, members that carry
+little from step to step are computed in groups of equal size, one group or several for each core. Other members are
+computed one by one. A group is vmapped, and runs in a thread. A compiled program holds no lock while it runs, so all
+cores work without any setting made before JAX starts. All groups share one compilation; the last group is filled up
+with copies of the last member. On an accelerator all members are one group.
+"""
+
+import contextlib
+import itertools
+import time
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any, cast
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Int, Key, PyTree
+
+from recurra.engine import tuning
+from recurra.engine.compiling import compiled
+from recurra.engine.experiment import Carry, Experiment, Kept, Keys, Start
+from recurra.engine.fold import Running
+from recurra.engine.hardware import bytes_of, check_fits, cores
+from recurra.engine.plan import Plan
+from recurra.engine.protocol import Ends, Members, Piece
+from recurra.engine.settings import taken_along
+from recurra.network import NetworkWeights
+
+#: a group's numbers, carry and keys
+Group = tuple[PyTree, Carry, Keys]
+
+
+#: takes one member from one step to another, as `fold.advance` does
+Advance = Callable[..., Running]
+
+
+@dataclass(frozen=True)
+class Placing:
+    """Where and how the members of a run are computed: an engine's choice.
+
+    `advance(experiment, carry, keys, start, stop, capacity, strides)` takes one member further.
+    """
+
+    experiment: Experiment
+    members: Members
+    device: Any
+    plan: Plan
+    advance: Advance
+
+
+class MembersRun:
+    """An experiment on its way."""
+
+    def __init__(self, placing: Placing):
+        self.done, self._count = 0, len(placing.members.keys)
+        self._settings = taken_along()
+        self._device, self._plan, self._advance_one = placing.device, placing.plan, placing.advance
+        platform = self._device.platform
+        self.device = "cores" if platform == "cpu" else self._device.device_kind
+        self.recorded, self._size = self._plan.recorded, self._plan.size
+        with self._there():
+            on_device = lambda leaf: jnp.asarray(leaf) if eqx.is_array(leaf) else leaf
+            self._experiment = jax.tree.map(on_device, placing.experiment)
+            # Two states of every member, since the next is made from the present one.
+            what, advice = f"The states of {self._count:,} members", "take fewer seeds or a smaller network"
+            check_fits(2 * self._plan.carried * (self._count + self._size), what, advice, self._device)
+            self._take = compiled(_advance, platform, products_in_loop=self._plan.products_in_loop)
+        # With more threads than cores, no core is idle while the last groups finish.
+        self._pool = ThreadPoolExecutor(min(2 * cores() if cores() > 1 else 1, -(-self._count // self._size)))
+        self._groups = self._first_groups(placing.members)
+        # A piece lasts so long that the time to start its calls does not matter.
+        self._seconds = max(tuning.PIECE_SECONDS, tuning.CALL_SECONDS * -(-len(self._groups) // cores()))
+        self._length = max(self._plan.stride, min(self._plan.capacity, tuning.FIRST_STEPS))
+        self._compile()
+
+    def _first_groups(self, members: Members) -> list[Group]:
+        init = compiled(_init, self._device.platform, runs_once=True)
+
+        kind, plain = jax.random.key_impl(members.keys), np.asarray(jax.random.key_data(members.keys))
+
+        def start(each: Members) -> Group:
+            with self._there():
+                keys, (numbers, begun) = jnp.asarray(each.keys), jax.tree.map(jnp.asarray, (each.numbers, each.start))
+                return numbers, *init(self._experiment, jax.random.wrap_key_data(keys, impl=kind), numbers, begun)
+
+        # Arrays of NumPy's are cut without compiling anything.
+        first, *others = self._in_groups(members._replace(keys=cast(Any, plain)))
+        return [start(first), *self._pool.map(start, others)]  # the first call compiles
+
+    def _compile(self) -> None:
+        """A call that takes no step compiles, once, before the threads that share the program start."""
+        self._call(self._groups[0], _bounds(0, 0), self._plan.stride > 1)
+
+    def _in_groups(self, tree: PyTree) -> Iterator[PyTree]:
+        """A tree of arrays (member, ...), cut into groups of equal size. The last one is filled up with copies."""
+        for first in range(0, self._count, self._size):
+            rows = np.minimum(np.arange(first, first + self._size), self._count - 1)
+            yield jax.tree.map(lambda leaf, rows=rows: leaf[rows], tree)
+
+    def advance(self, stop: int) -> Iterator[Piece]:
+        """Take every member to step `stop`, in pieces that take about half a second each."""
+        if stop >= 2**31:
+            raise OverflowError(f"Steps are counted to 2³¹ - 1, and {stop:,} were asked for.")
+        while self.done < stop:
+            start, began = self.done, time.perf_counter()
+            until = self._whole_strides(start, min(start + self._length, stop))
+            kept = self._advance(start, until)
+            pace = self._seconds / max(time.perf_counter() - began, 1e-3)
+            longer = int((until - start) * min(pace, tuning.PIECE_GROWTH))
+            self._length = max(self._plan.stride, min(self._plan.capacity, longer))
+            yield Piece(start, until, *cast(Any, kept))
+
+    def _advance(self, start: int, stop: int) -> Kept:
+        cuts = sorted({start, stop, *self._stride_edges(start, stop)})
+        parts = [self._part(*bounds) for bounds in itertools.pairwise(cuts)]
+        return parts[0] if len(parts) == 1 else jax.tree.map(lambda *rows: np.concatenate(rows, axis=1), *parts)
+
+    def _part(self, start: int, stop: int) -> Kept:
+        stride = self._plan.stride
+        strides = stride > 1 and start % stride == 0 and stop % stride == 0 and start >= self._experiment.horizon
+        bounds = _bounds(start, stop)
+        outputs = list(self._pool.map(lambda group: self._call(group, bounds, strides), self._groups))
+        before = zip(outputs, self._groups, strict=True)
+        after = [(numbers, carry, keys) for (carry, _), (numbers, _, keys) in before]
+        self._groups, self.done = after, stop
+        taken = lambda record: jax.tree.map(lambda leaf: np.asarray(leaf)[:, : stop - start], record)
+        return self._over_members([taken(record) for _, record in outputs])
+
+    def _whole_strides(self, start: int, stop: int) -> int:
+        """Where the last whole stride before `stop` ends, since whole strides are faster; `stop` if there is none."""
+        return max(self._stride_edges(start, stop), default=stop)
+
+    def _stride_edges(self, start: int, stop: int) -> set[int]:
+        """Where the first whole stride between two steps begins and the last one ends; empty if there is none.
+
+        Strides begin when there are labels.
+        """
+        stride, start = self._plan.stride, max(start, self._experiment.horizon)
+        first, last = -(-start // stride) * stride, stop // stride * stride
+        return {first, last} if stride > 1 and first < last else set()
+
+    def weights(self) -> NetworkWeights:
+        """Each member's weights now, (member, ...)."""
+        each = self._over_members([carry.learning.weights for _, carry, _ in self._groups])
+        return jax.tree.map(np.array, each)  # copies, which a user may change
+
+    def ends(self, most: int) -> Ends | None:
+        """Where each member is now; None if that takes more than `most` bytes."""
+        state = self._groups[0][1].learning
+        if bytes_of(state) // self._size * self._count > most:
+            return None
+        every = [(carry.learning, jax.random.key_data(keys.noise)) for _, carry, keys in self._groups]
+        return Ends(*jax.tree.map(np.array, self._over_members(every)))
+
+    def snapshot(self) -> list[np.ndarray]:
+        """All that the run needs to go on, as plain arrays: the size of groups, on which bits depend, and states."""
+        states = self._over_members([jax.tree.map(_raw, group[1:]) for group in self._groups])
+        return [np.array(self._size), *map(_plain, jax.tree.leaves(states))]
+
+    def restore(self, arrays: Sequence[np.ndarray], done: int) -> None:
+        """Go on from a snapshot of the same run, also one made with another number of cores."""
+        size, *states = arrays
+        numbers = self._over_members([group[0] for group in self._groups])
+        like = self._groups[0][1:]
+        is_other, self._size = int(size) != self._size, int(size)
+        kept = jax.tree.unflatten(jax.tree.structure(like), states)
+        with self._there():
+            each = self._in_groups((numbers, kept))
+            self._groups = [(jax.tree.map(jnp.asarray, own), *jax.tree.map(_like, like, raw)) for own, raw in each]
+        self.done = done
+        if is_other:
+            self._compile()
+
+    def __enter__(self) -> "MembersRun":
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        is_regular = not exception or exception[0] is None
+        self._pool.shutdown(wait=is_regular, cancel_futures=True)
+
+    @contextlib.contextmanager
+    def _there(self) -> Iterator[None]:
+        with jax.default_device(self._device), self._settings():
+            yield
+
+    def _call(self, group: Group, bounds: tuple[np.int32, np.int32], strides: bool) -> Running:
+        with self._there():
+            how = self._plan.capacity, strides
+            return jax.block_until_ready(self._take(self._advance_one, self._experiment, *group, *bounds, *how))
+
+    def _over_members(self, groups: Sequence[PyTree[Array | np.ndarray]]) -> PyTree[np.ndarray]:
+        if len(groups) == 1:  # what is recorded may be large, and is not copied
+            return jax.tree.map(lambda part: np.asarray(part)[: self._count], groups[0])
+        return jax.tree.map(lambda *parts: np.concatenate(parts)[: self._count], *groups)
+
+
+def _bounds(start: int, stop: int) -> tuple[np.int32, np.int32]:
+    """The bounds as NumPy numbers: arguments of the compiled program, like arrays of JAX, but faster to make."""
+    return np.int32(start), np.int32(stop)
+
+
+def _init(
+    experiment: Experiment, keys: Key[Array, " members"], numbers: PyTree, start: Start | None
+) -> tuple[Carry, Keys]:
+    return _over_group(lambda key, *each: member(experiment, each[0]).init(key, each[1]), keys, numbers, start)
+
+
+def _advance(
+    advance: Advance,
+    experiment: Experiment,
+    numbers: PyTree,
+    carry: Carry,
+    keys: Keys,
+    start: Int[Array, ""],
+    stop: Int[Array, ""],
+    capacity: int,
+    strides: bool,
+) -> Running:
+    def one(numbers: PyTree, carry: Carry, keys: Keys) -> Running:
+        return advance(member(experiment, numbers), carry, keys, start, stop, capacity, strides)
+
+    return _over_group(one, numbers, carry, keys)
+
+
+def member(experiment: Experiment, numbers: PyTree) -> Experiment:
+    """The experiment with one member's own numbers."""
+    return experiment if numbers is None else eqx.combine(numbers, experiment)
+
+
+def _over_group(f: Callable[..., PyTree[Array]], *trees: PyTree[Array]) -> PyTree[Array]:
+    """vmap; but a group of one is computed without a batch axis, since batched products would cost more."""
+    if jax.tree.leaves(trees)[0].shape[0] > 1:
+        return jax.vmap(f)(*trees)
+    one = f(*jax.tree.map(lambda leaf: leaf[0], trees))
+    return jax.tree.map(lambda leaf: leaf[None], one)
+
+
+def _raw(leaf: Array) -> Array:
+    return jax.random.key_data(leaf) if jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key) else leaf
+
+
+def _plain(array: np.ndarray) -> np.ndarray:
+    """An array of a type that NumPy's files know: bfloat16, which they do not, as whole numbers with the same bits."""
+    return array.view(f"u{array.dtype.itemsize}") if array.dtype.kind == "V" else array
+
+
+def _like(leaf: Any, raw: np.ndarray) -> Array:
+    if jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key):
+        return jax.random.wrap_key_data(jnp.asarray(raw), impl=jax.random.key_impl(leaf))
+    return jnp.asarray(raw.view(leaf.dtype) if leaf.dtype.kind == "V" else raw)
