@@ -20,6 +20,7 @@ if TYPE_CHECKING:  # what tools and readers see; at run time each name is import
     from recurra.cells import NonlinearRTU as NonlinearRTU
     from recurra.cells import Stack as Stack
     from recurra.cells import UnitwiseCell as UnitwiseCell
+    from recurra.engine.on_chip.engine import OnChipEngine as OnChipEngine
     from recurra.engine.scan import ScanEngine as ScanEngine
     from recurra.learners import *  # noqa: F403
     from recurra.linalg import noise as noise
@@ -84,6 +85,7 @@ _HOMES = {
         *("ALIF", "ELSTM", "GRU", "LIF", "LRU", "LSTM", "RNN", "RTU", "ColumnarLSTM", "MinGRU", "NonlinearRTU"),
         *("GeneralCell", "Stack", "UnitwiseCell"),
     ),
+    "engine.on_chip.engine": ("OnChipEngine",),
     "engine.scan": ("ScanEngine",),
     "linalg": ("noise",),
     "losses": ("FiringRate", "Loss", "Regularizer", "SigmoidCrossEntropy", "SoftmaxCrossEntropy", "SquaredError"),

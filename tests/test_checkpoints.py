@@ -18,8 +18,8 @@ from recurra.engine import plan
 from recurra.saved import archive
 from recurra.saved.whole_files import InUseError, held, write_whole
 from recurra.training import checkpoint
-from recurra.training.gather import LossWindows
 from recurra.training.interrupts import ASKING
+from recurra.training.windows import LossWindows
 from small_runs import asks_to_stop_after, network, train
 
 #: a program that takes a place, written in
@@ -126,10 +126,10 @@ def test_an_exception_at_a_bad_moment_leaves_the_checkpoint_that_was_there(tmp_p
     """Losses and states in a file belong to the same step, or it is not written and not read."""
     file, whole, append = tmp_path / "run.safetensors", train(steps=1000), LossWindows.append
 
-    def interrupted_once(self, losses, labelled=None):
+    def interrupted_once(self, *losses):
         if self.seen >= 300:
             raise KeyboardInterrupt
-        append(self, losses, labelled)
+        append(self, *losses)
 
     monkeypatch.setattr(LossWindows, "append", interrupted_once)
     engine = rc.ScanEngine(chunk=100)

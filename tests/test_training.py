@@ -11,7 +11,7 @@ from driving import distance, experiment
 from recurra.engine import hardware
 from recurra.engine.fold import advance
 from recurra.step import APPLIED
-from recurra.training.gather import LossWindows, Records
+from recurra.training.gather import Records
 from small_runs import network, train
 
 
@@ -293,34 +293,6 @@ def test_a_diverging_seed_is_reported_and_the_others_go_on():
             assert not finite[result.diverged[seed]]
         else:
             assert finite.all()
-
-
-def test_window_means_do_not_depend_on_how_losses_arrive():
-    rng = np.random.default_rng(0)
-    losses = rng.normal(size=(3, 1000)).astype(np.float32)
-    losses[1, 700] = np.inf
-    whole, cut = LossWindows((0, 1, 2), 64), LossWindows((0, 1, 2), 64)
-    whole.append(losses)
-    edges = np.sort(rng.choice(np.arange(1, 1000), 40, replace=False))
-    for part in np.split(losses, edges, axis=1):
-        cut.append(part)
-    np.testing.assert_array_equal(whole.means(), cut.means())
-    np.testing.assert_array_equal(whole.ends(), cut.ends())
-    assert whole.diverged == cut.diverged == {1: 700}
-
-
-def test_windows_are_means_over_labelled_steps():
-    rng = np.random.default_rng(0)
-    labelled, losses = rng.random((3, 1000)) < 0.3, rng.normal(size=(3, 1000))
-    labelled[2, 200:300] = False
-    windows = LossWindows((4, 5, 6), 100)
-    for part in np.split(np.arange(1000), [130, 555]):
-        windows.append(np.where(labelled, losses, np.nan)[:, part], labelled[:, part])
-    with np.errstate(invalid="ignore"):
-        wanted = np.where(labelled, losses, 0).reshape(3, 10, 100).sum(2) / labelled.reshape(3, 10, 100).sum(2)
-    np.testing.assert_allclose(windows.means(), wanted)
-    assert np.isnan(windows.means()[2, 2])
-    assert not windows.diverged
 
 
 @pytest.mark.parametrize("every", [1, 3, 7, 100])

@@ -103,6 +103,9 @@ def train_command(
             "run.safetensors becomes run-rflo.safetensors."
         ),
     ] = None,
+    engine: Annotated[
+        str, typer.Option(help="What runs the steps: auto, scan or on-chip.", metavar="NAME", show_default=True)
+    ] = "auto",
     as_json: AsJson = False,
     learners: Annotated[list[str] | None, setting("learners", "Learning", "--learner")] = None,
     steps: Annotated[Any, setting("steps", "Learning")] = None,
@@ -138,7 +141,7 @@ def train_command(
     allow(settings)
     if out is None:
         check_device()
-        raise typer.Exit(run(settings, build(settings), None, as_json, checkpoint))
+        raise typer.Exit(run(settings, build(settings), None, as_json, checkpoint, engine))
     need("results", "`recurra train --out`")
 
     def is_own(path: Path) -> bool:
@@ -149,7 +152,7 @@ def train_command(
 
     with Output(out, force, is_own) as output:
         check_device()
-        raise typer.Exit(run(settings, build(settings), output, as_json, checkpoint))
+        raise typer.Exit(run(settings, build(settings), output, as_json, checkpoint, engine))
 
 
 app.command("learn")(learn_command)

@@ -1,6 +1,7 @@
 """Learners trained one after the other for the command line: what is kept, and what is said of them."""
 
 import json
+import logging
 import sys
 from collections.abc import Mapping
 from pathlib import Path
@@ -21,11 +22,25 @@ if TYPE_CHECKING:
     from recurra.training.result import Result
 
 
-def run(settings: Settings, parts: Parts, output: Output | None, as_json: bool, checkpoint: Path | None = None) -> int:
+def run(
+    settings: Settings,
+    parts: Parts,
+    output: Output | None,
+    as_json: bool,
+    checkpoint: Path | None = None,
+    engine: str = "auto",
+) -> int:
     """Train each learner in turn and keep what is finished; the exit status."""
     import jax
 
     import recurra
+    from recurra.engine.choosing import engine_of
+    from recurra.engine.on_chip.fits import DoesNotFitError
+
+    try:
+        how_to_run = engine_of(engine)
+    except ValueError as error:
+        raise SettingsError(str(error)) from None
 
     files = _checkpoints(checkpoint, list(parts.learners))
     config = full_configuration(settings, parts)
@@ -33,14 +48,16 @@ def run(settings: Settings, parts: Parts, output: Output | None, as_json: bool, 
     failed: dict[str, str] = {}
     status, kept = 0, True
     how = {name: getattr(settings, name) for name in ("steps", "seeds", "streams", "key", "window")}
+    how["engine"] = how_to_run
     *_, last = parts.learners
     stopping.hand_over()
+    _say_what_is_logged()
     try:
         for name, learner in parts.learners.items():
             try:
                 how["checkpoint"] = files.get(name)
                 results[name] = recurra.train(parts.network, learner, parts.task, optimizer=parts.optimizer, **how)
-            except recurra.CheckpointError as error:
+            except (recurra.CheckpointError, DoesNotFitError) as error:
                 if not results:
                     raise SettingsError(str(error)) from None
                 failed[name] = str(error)
@@ -75,6 +92,20 @@ def run(settings: Settings, parts: Parts, output: Output | None, as_json: bool, 
         goes_on = any(file.exists() for file in files.values())
         say(_interruption(results, settings.steps, missing) + " The same command goes on from there." * goes_on)
     return status or (1 if failed or not kept else 0)
+
+
+class _Saying(logging.Handler):
+    """Says what the library logs, such as which engine runs."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        say(record.getMessage())
+
+
+def _say_what_is_logged() -> None:
+    logger = logging.getLogger("recurra")
+    if not any(isinstance(handler, _Saying) for handler in logger.handlers):
+        logger.addHandler(_Saying())
+        logger.setLevel(logging.INFO)
 
 
 def _checkpoints(path: Path | None, learners: list[str]) -> dict[str, Path]:

@@ -44,6 +44,10 @@ class Piece(NamedTuple):
     """What happened from one step to another: each step's loss, (member, step), and records, (member, step, ...).
 
     `labelled` tells which steps had a label, (member, step); None: all had. The loss of the others is nan.
+
+    Where `every` is more than one, each loss is the mean over so many steps, all of them with a label. Both ends are
+    multiples of it. `diverged` then tells at which step a member's loss was first not finite, (member,), counted from
+    `start`; -1: at none.
     """
 
     start: int
@@ -51,6 +55,8 @@ class Piece(NamedTuple):
     loss: np.ndarray
     labelled: np.ndarray | None
     records: PyTree[np.ndarray]
+    every: int = 1
+    diverged: np.ndarray | None = None
 
 
 class Ends(NamedTuple):
@@ -103,6 +109,10 @@ class Run(Protocol):
 class Engine(Protocol):
     """A way to run experiments."""
 
-    def prepare(self, experiment: Experiment, members: Members) -> Run:
-        """Place all members before their first step, and compile."""
+    def prepare(self, experiment: Experiment, members: Members, window: int = 1) -> Run:
+        """Place all members before their first step, and compile.
+
+        The caller needs no more than the mean losses of windows of so many steps, counted from step 0. So an engine
+        may hand over means, over a number of steps that divides a window. Most hand over the loss of every step.
+        """
         ...

@@ -5,10 +5,14 @@ little from step to step are computed in groups of equal size, one group or seve
 computed one by one. A group is vmapped, and runs in a thread. A compiled program holds no lock while it runs, so all
 cores work without any setting made before JAX starts. All groups share one compilation; the last group is filled up
 with copies of the last member. On an accelerator all members are one group.
+
+An accelerator takes whole strides of steps, and may make more losses than the host can add up. Where the caller needs
+only their means over windows, the losses of a stride are averaged on the device, over stretches that divide a window.
+Which steps are averaged does not depend on the pace of the run, so neither do the bits.
 """
 
 import contextlib
-import itertools
+import math
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -22,6 +26,7 @@ import numpy as np
 from jaxtyping import Array, Int, Key, PyTree
 
 from recurra.engine import tuning
+from recurra.engine.averaging import averaged
 from recurra.engine.compiling import compiled
 from recurra.engine.experiment import Carry, Experiment, Kept, Keys, Start
 from recurra.engine.fold import Running
@@ -30,6 +35,7 @@ from recurra.engine.plan import Plan
 from recurra.engine.protocol import Ends, Members, Piece
 from recurra.engine.settings import taken_along
 from recurra.network import NetworkWeights
+from recurra.tasks.base import BLOCK
 
 #: a group's numbers, carry and keys
 Group = tuple[PyTree, Carry, Keys]
@@ -43,7 +49,8 @@ Advance = Callable[..., Running]
 class Placing:
     """Where and how the members of a run are computed: an engine's choice.
 
-    `advance(experiment, carry, keys, start, stop, capacity, strides)` takes one member further.
+    `advance(experiment, carry, keys, start, stop, capacity, strides)` takes one member further. With `has_strides` it
+    has a form of its own for whole strides. Losses are needed as means over windows of `window` steps.
     """
 
     experiment: Experiment
@@ -51,6 +58,8 @@ class Placing:
     device: Any
     plan: Plan
     advance: Advance
+    window: int = 1
+    has_strides: bool = True
 
 
 class MembersRun:
@@ -60,7 +69,7 @@ class MembersRun:
         self.done, self._count = 0, len(placing.members.keys)
         self._settings = taken_along()
         self._device, self._plan, self._advance_one = placing.device, placing.plan, placing.advance
-        platform = self._device.platform
+        self._has_strides, platform = placing.has_strides, self._device.platform
         self.device = "cores" if platform == "cpu" else self._device.device_kind
         self.recorded, self._size = self._plan.recorded, self._plan.size
         with self._there():
@@ -70,6 +79,8 @@ class MembersRun:
             what, advice = f"The states of {self._count:,} members", "take fewer seeds or a smaller network"
             check_fits(2 * self._plan.carried * (self._count + self._size), what, advice, self._device)
             self._take = compiled(_advance, platform, products_in_loop=self._plan.products_in_loop)
+        # A power of two, so that a mean has the bits of the sum. Where there are no strides it is one.
+        self._every = math.gcd(placing.window, self._plan.stride, BLOCK)
         # With more threads than cores, no core is idle while the last groups finish.
         self._pool = ThreadPoolExecutor(min(2 * cores() if cores() > 1 else 1, -(-self._count // self._size)))
         self._groups = self._first_groups(placing.members)
@@ -94,7 +105,11 @@ class MembersRun:
 
     def _compile(self) -> None:
         """A call that takes no step compiles, once, before the threads that share the program start."""
-        self._call(self._groups[0], _bounds(0, 0), self._plan.stride > 1)
+        _, kept = self._call(self._groups[0], _bounds(0, 0), self._plan.stride > 1)
+        if kept.labelled is not None or jax.tree.leaves(kept.records):
+            self._every = 1
+        if self._every > 1:
+            self._averaged(kept, 0)
 
     def _in_groups(self, tree: PyTree) -> Iterator[PyTree]:
         """A tree of arrays (member, ...), cut into groups of equal size. The last one is filled up with copies."""
@@ -108,19 +123,15 @@ class MembersRun:
             raise OverflowError(f"Steps are counted to 2³¹ - 1, and {stop:,} were asked for.")
         while self.done < stop:
             start, began = self.done, time.perf_counter()
-            until = self._whole_strides(start, min(start + self._length, stop))
-            kept = self._advance(start, until)
+            piece = self._piece(start, self._end(start, min(start + self._length, stop)))
             pace = self._seconds / max(time.perf_counter() - began, 1e-3)
-            longer = int((until - start) * min(pace, tuning.PIECE_GROWTH))
+            longer = int((piece.stop - start) * min(pace, tuning.PIECE_GROWTH))
+            # A piece that ended early, where strides begin or at the last step, is no reason for shorter ones.
+            longer = max(longer, self._length) if pace >= 1 else longer
             self._length = max(self._plan.stride, min(self._plan.capacity, longer))
-            yield Piece(start, until, *cast(Any, kept))
+            yield piece
 
-    def _advance(self, start: int, stop: int) -> Kept:
-        cuts = sorted({start, stop, *self._stride_edges(start, stop)})
-        parts = [self._part(*bounds) for bounds in itertools.pairwise(cuts)]
-        return parts[0] if len(parts) == 1 else jax.tree.map(lambda *rows: np.concatenate(rows, axis=1), *parts)
-
-    def _part(self, start: int, stop: int) -> Kept:
+    def _piece(self, start: int, stop: int) -> Piece:
         stride = self._plan.stride
         strides = stride > 1 and start % stride == 0 and stop % stride == 0 and start >= self._experiment.horizon
         bounds = _bounds(start, stop)
@@ -128,21 +139,24 @@ class MembersRun:
         before = zip(outputs, self._groups, strict=True)
         after = [(numbers, carry, keys) for (carry, _), (numbers, _, keys) in before]
         self._groups, self.done = after, stop
+        if strides and self._every > 1:
+            loss, diverged = self._over_members([self._averaged(record, stop - start) for _, record in outputs])
+            return Piece(start, stop, loss[:, : (stop - start) // self._every], None, {}, self._every, diverged)
         taken = lambda record: jax.tree.map(lambda leaf: np.asarray(leaf)[:, : stop - start], record)
-        return self._over_members([taken(record) for _, record in outputs])
+        return Piece(start, stop, *self._over_members([taken(record) for _, record in outputs]))
 
-    def _whole_strides(self, start: int, stop: int) -> int:
-        """Where the last whole stride before `stop` ends, since whole strides are faster; `stop` if there is none."""
-        return max(self._stride_edges(start, stop), default=stop)
+    def _end(self, start: int, stop: int) -> int:
+        """Where a piece ends: before the first whole stride, or after the last one before `stop`; there if neither is.
 
-    def _stride_edges(self, start: int, stop: int) -> set[int]:
-        """Where the first whole stride between two steps begins and the last one ends; empty if there is none.
-
-        Strides begin when there are labels.
+        Whole strides are faster, and begin when there are labels.
         """
-        stride, start = self._plan.stride, max(start, self._experiment.horizon)
-        first, last = -(-start // stride) * stride, stop // stride * stride
-        return {first, last} if stride > 1 and first < last else set()
+        stride = self._plan.stride
+        if stride == 1:
+            return stop
+        first, last = -(-max(start, self._experiment.horizon) // stride) * stride, stop // stride * stride
+        if start < first:
+            return min(first, stop)
+        return last if start < last else stop
 
     def weights(self) -> NetworkWeights:
         """Each member's weights now, (member, ...)."""
@@ -190,8 +204,12 @@ class MembersRun:
 
     def _call(self, group: Group, bounds: tuple[np.int32, np.int32], strides: bool) -> Running:
         with self._there():
-            how = self._plan.capacity, strides
+            how = self._plan.capacity, strides and self._has_strides
             return jax.block_until_ready(self._take(self._advance_one, self._experiment, *group, *bounds, *how))
+
+    def _averaged(self, kept: Kept, steps: int) -> tuple[Array, Array]:
+        with self._there():
+            return averaged(kept.loss, steps, self._every, self._device.platform)
 
     def _over_members(self, groups: Sequence[PyTree[Array | np.ndarray]]) -> PyTree[np.ndarray]:
         if len(groups) == 1:  # what is recorded may be large, and is not copied

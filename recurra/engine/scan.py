@@ -49,7 +49,7 @@ class ScanEngine:
         if self.strides is not None:
             checks.flag(self, "strides")
 
-    def prepare(self, experiment: Experiment, members: Members) -> MembersRun:
+    def prepare(self, experiment: Experiment, members: Members, window: int = 1) -> MembersRun:
         """Place all members before their first step, and compile."""
         count, first = len(members.keys), members.keys[0]
         if self.alike and members.numbers is None:  # a program knows which of its arguments differ by member
@@ -63,4 +63,4 @@ class ScanEngine:
                 experiment = specialised(experiment, device.platform)
                 members = members._replace(numbers=numbers_for(experiment, members.numbers))
             chosen = plan(experiment, first, count, device.platform, self)
-        return MembersRun(Placing(experiment, members, device, chosen, advance))
+        return MembersRun(Placing(experiment, members, device, chosen, advance, window))

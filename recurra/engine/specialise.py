@@ -12,6 +12,7 @@ from recurra.cells.base import Cell
 from recurra.cells.stack import Stack
 from recurra.cells.structure import seen_by
 from recurra.cells.unitwise import UnitwiseCell
+from recurra.engine.blockwise_rtrl import BlockwiseRTRL
 from recurra.engine.experiment import Experiment
 from recurra.engine.late_rflo import LateRFLO
 from recurra.engine.lazy_rtrl import LazyRTRL
@@ -28,7 +29,7 @@ PLAIN = [
 
 
 def specialised(experiment: Experiment, platform: str) -> Experiment:
-    """The experiment with the fastest form of every learner on this platform."""
+    """The experiment with the fastest form of every learner on this platform: "cpu", "gpu", or "chip" in a kernel."""
     step = experiment.step
     of = lambda learner: fastest(learner, step.network.cell, platform, step.streams)
     forms = {name: of(learner) for name, learner in step.learners.items()}
@@ -70,8 +71,8 @@ def fastest(learner: Learner, cell: Cell, platform: str, streams: int = 1) -> Le
     if type(learner) is RTRL and not cell.is_recurrent:  # then J = H
         return fastest(RFLO(), cell, platform, streams)
     # On a GPU the many small products of the lazy form take longer than the large one.
-    if type(learner) is RTRL and platform == "cpu" and cell.places is None:
-        return LazyRTRL()
+    if type(learner) is RTRL and platform in ("cpu", "chip") and cell.places is None:
+        return LazyRTRL() if platform == "cpu" else BlockwiseRTRL()
     if type(learner) is RFLO and cell.shared is not None:
         return SharedRFLO()
     if type(learner) is RFLO and len(cell.read) < cell.states:

@@ -59,9 +59,14 @@ SPAN = 16
 
 #: Steps that one kernel takes, at most, and the bytes of inputs and random numbers that are drawn for it. GPU: a call
 #: takes about a millisecond besides its steps.
-ON_CHIP_STEPS, ON_CHIP_BYTES = 2**15, 2**30
+ON_CHIP_STEPS, ON_CHIP_BYTES = 2**17, 2**30
 #: Bytes that a network may carry on chip from step to step. GPU: a multiprocessor has 256 kB of registers, and a step
-#: needs about as many for what it computes.
-ON_CHIP_STATE_BYTES = 2**16
+#: needs many of them for what it computes.
+ON_CHIP_STATE_BYTES = 160 * 2**10
 #: Warps that may share a network.
 MOST_WARPS = 16
+#: Up to so many networks, each has a multiprocessor to itself. GPU: it has 132.
+FEW_NETWORKS = 132
+#: How fast compiled loops are, to compare: bytes that a core, or the GPU, carries through a step in a microsecond, and
+#: the microseconds that a step takes on the GPU at least.
+CORE_BYTES_PER_MICROSECOND, GPU_BYTES_PER_MICROSECOND, GPU_STEP_MICROSECONDS = 9_600, 560_000, 20.0

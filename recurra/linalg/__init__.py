@@ -17,7 +17,6 @@ from recurra.linalg.products import add as add
 from recurra.linalg.products import add_or_zero as add_or_zero
 from recurra.linalg.products import full as full
 from recurra.linalg.products import inner as inner
-from recurra.linalg.products import inside_kernel as inside_kernel
 from recurra.linalg.products import matvec as matvec
 from recurra.linalg.products import mul as mul
 from recurra.linalg.products import outer as outer

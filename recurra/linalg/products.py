@@ -3,13 +3,9 @@
 Two conventions keep the algebra of cells and learners short. ``None`` is a structural zero: a block of weights that a
 gate does not have, or credit that nothing hands to a state variable; `add` and `mul` carry it through. And a product
 with a matrix is spelled `matvec` or `vecmat`, because its fastest form depends on its shape and on the platform that
-the program is compiled for. There is one switch: one-dimensional dot products cannot be compiled inside a single GPU
-kernel. An engine that builds such a kernel traces it under `inside_kernel`, and products take another form.
+the program is compiled for.
 """
 
-import contextlib
-from collections.abc import Iterator
-from contextvars import ContextVar
 from typing import Any
 
 import jax
@@ -17,8 +13,6 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, PyTree
 
 from recurra.linalg.places import Patterned
-
-_INSIDE_KERNEL: ContextVar[bool] = ContextVar("inside_kernel", default=False)
 
 # float32 stays float32 on GPUs, whose default would round the factors to ten bits.
 EXACT = jax.lax.Precision.HIGHEST
@@ -28,27 +22,10 @@ EXACT = jax.lax.Precision.HIGHEST
 FEW = 8
 
 
-@contextlib.contextmanager
-def inside_kernel() -> Iterator[None]:
-    """Trace products in the form that compiles inside one GPU kernel. Only engines need it."""
-    token = _INSIDE_KERNEL.set(True)
-    try:
-        yield
-    finally:
-        _INSIDE_KERNEL.reset(token)
-
-
-def is_inside_kernel() -> bool:
-    """Whether a program is being traced for the inside of one GPU kernel."""
-    return _INSIDE_KERNEL.get()
-
-
 def matvec(W: Float[Array, "n m"] | Patterned, v: Float[Array, "m *k"]) -> Float[Array, "n *k"]:
     """W v, for a vector or for the columns of a matrix."""
     if isinstance(W, Patterned):
         return W.matvec(v)
-    if v.ndim == 1 and is_inside_kernel():
-        return jnp.sum(W * v[None, :], axis=1)
     if v.ndim == 1 and len(v) <= FEW:
         written_out = lambda W, v: total(*(W[:, l] * v[l] for l in range(len(v))))
         return jax.lax.platform_dependent(W, v, cpu=written_out, default=_product)
@@ -61,8 +38,6 @@ def vecmat(c: Float[Array, " n"], W: Float[Array, "n m"] | Patterned) -> Float[A
     """c W."""
     if isinstance(W, Patterned):
         return W.vecmat(c)
-    if is_inside_kernel():
-        return jnp.sum(c[:, None] * W, axis=0)
     if len(c) <= FEW:
         written_out = lambda c, W: total(*(c[l] * W[l] for l in range(len(c))))
         return jax.lax.platform_dependent(c, W, cpu=written_out, default=_product)
@@ -142,7 +117,7 @@ def inner(x: PyTree[Array | None], y: PyTree[Array | None]) -> Float[Array, ""]:
 
 def _sum(array: Float[Array, "..."]) -> Float[Array, ""]:
     """Σ over all entries."""
-    if array.ndim != 2 or is_inside_kernel():
+    if array.ndim != 2:
         return jnp.sum(array)
     return jax.lax.platform_dependent(array, cpu=_sum_by_rows, default=jnp.sum)
 

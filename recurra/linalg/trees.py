@@ -5,7 +5,6 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, PyTree
 
 from recurra.linalg.lazy import norm
-from recurra.linalg.products import is_inside_kernel
 
 
 def scale(factor: Float[Array, ""] | float, x: PyTree[Array]) -> PyTree[Array]:
@@ -29,8 +28,6 @@ def either(which: Bool[Array, ""], x: PyTree[Array], y: PyTree[Array]) -> PyTree
     On a CPU it is a branch, which copies only the chosen tree. On a GPU a branch would have to wait for the host.
     """
     branch = lambda which, x, y: jax.lax.cond(which, lambda: x, lambda: y)
-    if is_inside_kernel():
-        return where(which, x, y)
     return jax.lax.platform_dependent(which, x, y, cpu=branch, default=where)
 
 

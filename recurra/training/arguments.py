@@ -12,7 +12,6 @@ import numpy as np
 from jaxtyping import PRNGKeyArray
 
 from recurra import checks
-from recurra.engine.protocol import Engine
 from recurra.learners import Learner
 from recurra.network import Network
 from recurra.step import APPLIED
@@ -102,12 +101,6 @@ def key_of(key: int | PRNGKeyArray) -> PRNGKeyArray:
     if checks.whole_number("`key`", key, least=0) >= 2**32:
         raise ValueError(f"`key` must be in 0..2³²-1 when it is a number, and is {key}.")
     return jax.random.key(int(key))
-
-
-def check_engine(engine: Any) -> None:
-    """Raise unless it is an engine, or None."""
-    if engine is not None and (isinstance(engine, type) or not isinstance(engine, Engine)):
-        raise TypeError(f"`engine` must be an engine such as recurra.ScanEngine(), and is {engine!r}.")
 
 
 def check_seconds(what: str, value: Any) -> None:

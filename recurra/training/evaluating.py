@@ -22,7 +22,7 @@ from recurra.step import APPLIED
 from recurra.tasks.arrays import Arrays
 from recurra.tasks.base import Rows, Task
 from recurra.training.checkpoint import Gathered
-from recurra.training.gather import LossWindows
+from recurra.training.windows import LossWindows
 
 #: steps of an endless task
 STEPS = 1000
@@ -109,9 +109,9 @@ class Plan:
     def loss(self, engine: Engine, members: Members) -> np.ndarray:
         """Each member's mean loss over labelled steps, from the network's first state."""
         windows = LossWindows(range(len(members.keys)), self.steps)
-        with engine.prepare(self.experiment, members) as run:
+        with engine.prepare(self.experiment, members, self.steps) as run:
             for piece in run.advance(self.steps):
-                windows.append(piece.loss, piece.labelled)
+                windows.append(piece.loss, piece.labelled, piece.every, piece.diverged)
         return windows.means()[:, 0]
 
 
@@ -137,7 +137,7 @@ class Evaluations:
     @staticmethod
     def of(plan: Plan, engine: Engine, members: Members, weights: NetworkWeights) -> "Evaluations":
         """Evaluations of the members of a run, whose first weights these are."""
-        with engine.prepare(plan.experiment, members._replace(start=weights)):
+        with engine.prepare(plan.experiment, members._replace(start=weights), plan.steps):
             pass  # it is compiled before the first step
         return Evaluations(plan.every, lambda now: plan.loss(engine, members._replace(start=now)), weights)
 

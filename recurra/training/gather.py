@@ -1,6 +1,6 @@
 """What a run gathers on the host, piece by piece. The numbers do not depend on how the run is cut into pieces."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 import jax
 import numpy as np
@@ -10,120 +10,7 @@ from recurra.engine.hardware import bytes_of
 from recurra.engine.protocol import Piece
 from recurra.saved.headers import DTYPES
 from recurra.saved.trees import arrays_of
-
-#: at most so many losses are added up at once
-PIECE = 4096
-#: what a window takes besides its numbers
-WINDOW_BYTES = 256
-
-
-class LossWindows:
-    """Window means of the loss over labelled steps, in double precision; nan for a window without a label.
-
-    A window is added up in parts. Where the parts end does not depend on how the run is cut into pieces.
-    """
-
-    def __init__(self, seeds: Sequence[int], window: int):
-        self.seeds, self.window = seeds, window
-        self.diverged: dict[int, int] = {}
-        self._means: list[np.ndarray] = []
-        self._counts: list[np.ndarray] = []  # labelled steps of each window
-        self._seen, self._sum, self._count = 0, *self._nothing()  # over the parts of the present window so far
-        self._pending, self._labelled = np.zeros((len(seeds), 0), np.float32), np.zeros((len(seeds), 0), bool)
-
-    @staticmethod
-    def bytes_of(seeds: int, steps: int, window: int) -> int:
-        """How many bytes the means will take, and once more when they are put side by side."""
-        return (2 * 8 * seeds + WINDOW_BYTES) * -(-steps // window)
-
-    def append(self, losses: np.ndarray, labelled: np.ndarray | None = None) -> None:
-        """Each seed's loss at the next steps, (seed, step), and which of them had a label; None: all."""
-        losses = losses if losses.dtype.kind == "f" else losses.astype(np.float32)  # bfloat16 is no type of NumPy's own
-        if labelled is None:
-            counted, labelled = losses, np.broadcast_to(True, losses.shape)
-        else:
-            counted = np.where(labelled, losses, 0)
-        self._note_divergence(~np.isfinite(losses) & labelled)
-        self._seen += losses.shape[1]
-        pending = np.concatenate([self._pending.astype(losses.dtype), counted], axis=1)
-        labelled = np.concatenate([self._labelled, labelled], axis=1)
-        step = self._seen - pending.shape[1]
-        while pending.shape[1] >= (piece := min(PIECE, self.window - step % self.window)):
-            self._sum = self._sum + pending[:, :piece].sum(axis=1, dtype=np.float64)
-            self._count = self._count + labelled[:, :piece].sum(axis=1)
-            pending, labelled, step = pending[:, piece:], labelled[:, piece:], step + piece
-            if step % self.window == 0:
-                self._means.append(_mean(self._sum, self._count))
-                self._counts.append(self._count)
-                self._sum, self._count = self._nothing()
-        self._pending, self._labelled = pending.copy(), labelled.copy()
-
-    def means(self) -> np.ndarray:
-        """(seed, window), an unfinished window last."""
-        rest = []
-        if self._seen % self.window:
-            total = self._sum + self._pending.sum(axis=1, dtype=np.float64)
-            rest = [_mean(total, self._count + self._labelled.sum(axis=1))]
-        return np.stack(self._means + rest, axis=1) if self._means or rest else np.zeros((len(self.seeds), 0))
-
-    @property
-    def seen(self) -> int:
-        """The steps so far."""
-        return self._seen
-
-    def labelled(self) -> np.ndarray:
-        """How many steps of each window had a label, (seed, window)."""
-        rest = [self._count + self._labelled.sum(axis=1)] if self._seen % self.window else []
-        every = self._counts + rest
-        return np.stack(every, axis=1) if every else np.zeros((len(self.seeds), 0), np.int64)
-
-    def ends(self) -> np.ndarray:
-        """The step after which each window ends."""
-        whole = np.arange(1, len(self._means) + 1) * self.window
-        return np.append(whole, self._seen) if self._seen % self.window else whole
-
-    def state(self) -> dict[str, np.ndarray]:
-        """All of it as plain arrays."""
-        row = {seed: i for i, seed in enumerate(self.seeds)}
-        return {
-            "means": np.stack(self._means, axis=1) if self._means else np.zeros((len(self.seeds), 0)),
-            "counts": np.stack(self._counts, axis=1) if self._counts else np.zeros((len(self.seeds), 0), np.int64),
-            "sum": self._sum,
-            "count": self._count,
-            "pending": self._pending,
-            "labelled": self._labelled,
-            "seen": np.array(self._seen),
-            "diverged": np.array([[row[seed] for seed in self.diverged], list(self.diverged.values())], np.int64),
-        }
-
-    def restore(self, state: Mapping[str, np.ndarray]) -> None:
-        """Take up what `state` returned; KeyError or ValueError if it is not whole."""
-        seen, diverged = int(state["seen"]), state["diverged"].reshape(2, -1)
-        kept = [state[name] for name in ("means", "pending", "labelled", "sum", "count", "counts")]
-        waiting = seen - seen // self.window * self.window
-        if (
-            any(len(array) != len(self.seeds) for array in kept)
-            or kept[0].shape[1] != seen // self.window
-            or kept[5].shape != kept[0].shape
-            or not kept[1].shape == kept[2].shape
-            or kept[1].shape[1] > waiting
-            or np.any((diverged[0] < 0) | (diverged[0] >= len(self.seeds)))
-        ):
-            raise ValueError("losses of another shape")
-        means, self._pending, self._labelled, self._sum, self._count, counts = kept
-        self._seen, self._means, self._counts = seen, list(means.T), list(counts.T)
-        self.diverged = {self.seeds[int(row)]: int(step) for row, step in diverged.T}
-
-    def _nothing(self) -> tuple[np.ndarray, np.ndarray]:
-        return np.zeros(len(self.seeds)), np.zeros(len(self.seeds), np.int64)
-
-    def _note_divergence(self, wrong: np.ndarray) -> None:
-        for row in np.flatnonzero(wrong.any(axis=1)):
-            self.diverged.setdefault(self.seeds[int(row)], self._seen + int(wrong[row].argmax()))
-
-
-def _mean(total: np.ndarray, count: np.ndarray) -> np.ndarray:
-    return np.where(count > 0, total / np.maximum(count, 1), np.nan)
+from recurra.training.windows import LossWindows
 
 
 class Records:
@@ -198,7 +85,7 @@ class Gathering:
 
     def append(self, piece: Piece) -> None:
         """The next steps."""
-        self.losses.append(piece.loss, piece.labelled)
+        self.losses.append(piece.loss, piece.labelled, piece.every, piece.diverged)
         self.records.append(piece.records)
         self.seen = piece.stop  # last: an interruption may come anywhere
 

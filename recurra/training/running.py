@@ -11,11 +11,12 @@ from recurra.engine.protocol import Engine, Members, Piece, Run
 from recurra.training.checkpoint import Checkpoint
 from recurra.training.console import say
 from recurra.training.evaluating import Evaluations, Plan, Together
-from recurra.training.gather import Gathering, LossWindows, Records
+from recurra.training.gather import Gathering, Records
 from recurra.training.handover import MOST_BYTES, Handover
 from recurra.training.interrupts import Asked
 from recurra.training.progress import Report
 from recurra.training.result import Result
+from recurra.training.windows import LossWindows
 
 #: bytes of records that are worth a remark
 MUCH = 500e6
@@ -42,7 +43,7 @@ def run(job: Job, engine: Engine, kept: Checkpoint, asked: Asked, report: Report
     A seed in the result is a member's label.
     """
     began, labels, steps, held_out = time.perf_counter(), job.labels, job.steps, job.held_out
-    with engine.prepare(job.experiment, job.members) as going:
+    with engine.prepare(job.experiment, job.members, job.window) as going:
         found = None
         if held_out is not None:
             members = job.members._replace(numbers=job.held_out_numbers)

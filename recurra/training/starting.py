@@ -44,9 +44,12 @@ def in_form_of(step: LearningStep, learners: PyTree, seeds: int) -> LearningStep
 
     If they belong to no form, it is the step itself.
     """
-    of = lambda learner: fastest(learner, step.network.cell, "cpu", step.streams)
-    forms = {name: of(learner) for name, learner in step.learners.items()}
-    for form in (step, dataclasses.replace(step, learners=forms)):
+    forms = [step]
+    for platform in ("cpu", "gpu", "chip"):
+        of = lambda learner, platform=platform: fastest(learner, step.network.cell, platform, step.streams)
+        learners_there = {name: of(learner) for name, learner in step.learners.items()}
+        forms.append(dataclasses.replace(step, learners=learners_there))
+    for form in forms:
         if _shapes_fit(learners, _first_state(form).learners, seeds):
             return form
     return step

@@ -8,11 +8,11 @@ import numpy as np
 from jaxtyping import PRNGKeyArray
 
 from recurra import checks
+from recurra.engine.choosing import engine_of
 from recurra.engine.experiment import Experiment, KnownRows
 from recurra.engine.fold import first_step
 from recurra.engine.programs import Program, programs
 from recurra.engine.protocol import Engine, Members
-from recurra.engine.scan import ScanEngine
 from recurra.learners.base import Learner
 from recurra.network import Network
 from recurra.step import APPLIED, Optimizer
@@ -53,7 +53,7 @@ def sweep(
     evaluate: Task | None = None,
     every: int | None = None,
     evaluate_steps: int | None = None,
-    engine: Engine | None = None,
+    engine: Engine | str = "auto",
     progress: bool | Callable[[int], None] = True,
 ) -> "xarray.Dataset":
     """Train a network at every point of a grid, or at a list of points, each over all seeds, on all cores or the GPU.
@@ -77,7 +77,7 @@ def sweep(
     that were not trained to the end have `steps_done` below `steps`.
     """
     arguments.check_outside(network, learner, task, optimizer, key, probes, evaluate)
-    arguments.check_engine(engine)
+    runs = engine_of(engine, alike=True)
     points, which, root = Points.of(vary), arguments.which(seeds), arguments.key_of(key)
     steps = checks.whole_number("`steps`", steps)
     window = checks.whole_number("`window`", max(steps // 100, 1) if window is None else window)
@@ -109,7 +109,7 @@ def sweep(
                 count = len(rows)
                 result = run(
                     job,
-                    engine or ScanEngine(alike=True),
+                    runs,
                     Checkpoint(None, 0, steps, str),
                     asked,
                     lambda done, before=before, count=count: report(before + done * count),

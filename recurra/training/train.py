@@ -6,9 +6,9 @@ from pathlib import Path
 from jaxtyping import PRNGKeyArray
 
 from recurra import checks
+from recurra.engine.choosing import engine_of
 from recurra.engine.experiment import Experiment, Start
 from recurra.engine.protocol import Engine, Members
-from recurra.engine.scan import ScanEngine
 from recurra.learners.base import Learner
 from recurra.network import Network
 from recurra.step import APPLIED, Optimizer
@@ -49,7 +49,7 @@ def train(
     evaluate: Task | None = None,
     every: int | None = None,
     evaluate_steps: int | None = None,
-    engine: Engine | None = None,
+    engine: Engine | str = "auto",
     checkpoint: Path | str | None = None,
     checkpoint_every: int | float = EVERY,
     progress: bool | Callable[[int], None] = True,
@@ -65,7 +65,8 @@ def train(
     `probes` are further learners that see the same steps and change nothing. `record` maps names to functions of an
     `Outcome` (see `recurra.record`) whose results are kept for every step, or for every k-th one with
     `record_every=k`. If a learner emits late, or the task's labels come late, the last steps are missing. `engine` runs
-    the steps, by default `recurra.ScanEngine()`.
+    the steps: "scan" in compiled loops, "on-chip" in one kernel on an NVIDIA GPU, "auto" in what is faster, or one with
+    settings of its own, such as `recurra.ScanEngine(group=1)`.
 
     `weights` are what to start from: weights of the network, such as `Result.weights`, or a whole LearningState with
     optimizer, network state and traces, such as `Result.states`. They are for all seeds, or have a leading axis over
@@ -108,14 +109,14 @@ def train(
     parts = [experiment] if held_out is None else [experiment, held_out.experiment]
     identity = lambda: identity_of(parts, root, start, {"seeds": list(which), **about})
     kept = Checkpoint(arguments.checkpoint_path(checkpoint), checkpoint_every, steps, identity)
-    arguments.check_engine(engine)
+    runs = engine_of(engine)
     label = f"{learner.name}, {len(which)} seed{'s' * (len(which) > 1)}"
     with kept.held(), asked_to_stop() as asked, show_progress(label, steps, progress) as report:
         members = Members.of_seeds(root, which)._replace(start=start)
         if len(which) >= MANY and progress is True:
             say(f"{label}: the weights of all of them are drawn before the first step, which takes a while.")
         job = Job(experiment, members, which, steps, window, record_every, held_out)
-        result = run(job, engine or ScanEngine(), kept, asked, report, label if progress is True else None)
+        result = run(job, runs, kept, asked, report, label if progress is True else None)
     if asked.signal:
         is_kept = kept.kept_at == result.steps > 0
         kept_where = f", and in {checkpoint}, from which the same call goes on" if is_kept else ""

@@ -16,7 +16,7 @@ from recurra.engine.on_chip.loop import How
 from recurra.engine.on_chip.table import warps_for
 from recurra.engine.plan import Plan
 from recurra.engine.protocol import Members
-from recurra.engine.run import MembersRun, Placing
+from recurra.engine.run import Advance, MembersRun, Placing
 from recurra.engine.specialise import numbers_for, specialised
 from recurra.step import LearningState
 from recurra.tasks.base import BLOCK
@@ -27,15 +27,18 @@ class OnChipEngine:
     """Thousands of steps in one kernel. A network, its learner and the loop stay on the chip, one program a network.
 
     It needs an NVIDIA GPU, numbers of type float32, and nothing to record. `warps` is how many groups of 32 threads
-    share a network; None: as measured. One kernel takes at most `chunk` steps. With `interpret` the same kernels are
+    share a network; None: as measured, for so many networks, or with `alike` for any number of them, so that the bits
+    of a network depend on no other one. One kernel takes at most `chunk` steps. With `interpret` the same kernels are
     played on the cores, slowly, for tests.
     """
 
     warps: int | None = None
     chunk: int = tuning.ON_CHIP_STEPS
+    alike: bool = False
     interpret: bool = False
 
     def __post_init__(self) -> None:
+        checks.flag(self, "alike")
         checks.flag(self, "interpret")
         checks.whole(self, "chunk")
         object.__setattr__(self, "chunk", int(self.chunk))
@@ -46,20 +49,26 @@ class OnChipEngine:
                     f"`warps` of OnChipEngine must be a power of two up to {tuning.MOST_WARPS}, and is {self.warps}."
                 )
 
-    def prepare(self, experiment: Experiment, members: Members) -> MembersRun:
+    def prepare(self, experiment: Experiment, members: Members, window: int = 1) -> MembersRun:
         """Place all members before their first step, and compile."""
         experiment, device = experiment.traced, core_device() if self.interpret else nvidia_gpu()
         if not isinstance(members.start, LearningState):
-            experiment = specialised(experiment, "gpu")
+            experiment = specialised(experiment, "chip")
             members = members._replace(numbers=numbers_for(experiment, members.numbers))
         check_fitting(experiment, device)
         count = len(members.keys)
-        how = How(self.warps or warps_for(experiment, count), self.interpret)
+        how = How(self.warps or warps_for(experiment, count, self.alike), self.interpret)
         carry, rows = shapes(experiment)
         blocks = tuning.ON_CHIP_BYTES // (bytes_of(rows) * count)
         capacity = BLOCK * max(1, min(blocks, -(-self.chunk // BLOCK)))
         plan = Plan(count, capacity, BLOCK, False, bytes_of(carry), {})
-        return MembersRun(Placing(experiment, members, device, plan, functools.partial(advance, how)))
+        return MembersRun(Placing(experiment, members, device, plan, _advance(how), window, has_strides=False))
+
+
+@functools.cache
+def _advance(how: How) -> Advance:
+    """`advance` with kernels built like this. It is made once, since compiled programs are found by it."""
+    return functools.partial(advance, how)
 
 
 def nvidia_gpu() -> Any:

@@ -12,7 +12,7 @@ from jaxtyping import Array, Int, PyTree
 
 from recurra.engine.experiment import Carry, Experiment, Kept, Keys
 from recurra.engine.fold import Running
-from recurra.engine.on_chip.loop import How, loop
+from recurra.engine.on_chip.loop import How, Rounds, loop
 from recurra.tasks.base import BLOCK, Rows, stepped_by
 
 
@@ -34,13 +34,13 @@ def advance(
     before = start // BLOCK * BLOCK
     rows, task = draw(experiment, carry.task, keys, start, stop, capacity, how)
     step = lambda learning, row, t: take(experiment, learning, row, t)
-    learning, kept = loop(step, carry.learning, rows, start, stop, before, how)
+    learning, kept = loop(step, carry.learning, rows, start, stop, before, how, rounds(experiment))
     return carry._replace(learning=learning, task=task), kept
 
 
 def take(experiment: Experiment, learning: PyTree, row: tuple[Rows, PyTree], t: Int[Array, ""]) -> tuple[PyTree, Kept]:
     """Step t. Before the horizon of the task's labels nothing is learned, and the loss is nan."""
-    carry, kept = experiment.take(Carry(learning, None, None), row, t)
+    carry, kept = experiment.take(Carry(learning, None, None), row, t, experiment.later)
     if not experiment.horizon:
         return carry.learning, kept
     early = t < experiment.horizon
@@ -49,6 +49,12 @@ def take(experiment: Experiment, learning: PyTree, row: tuple[Rows, PyTree], t: 
     labelled = None if kept.labelled is None else kept.labelled & ~early
     kept = kept._replace(loss=jnp.where(early, jnp.nan, kept.loss), labelled=labelled)
     return jax.tree.map(first, seen.learning, carry.learning), kept
+
+
+def rounds(experiment: Experiment) -> Rounds | None:
+    """What is due after every so many steps, if anything is."""
+    end = lambda learning, t: experiment.end_round(Carry(learning, None, None), t).learning
+    return Rounds(experiment.round, end) if experiment.later else None
 
 
 def draw(

@@ -22,6 +22,16 @@ Stepped = tuple[PyTree[Array], PyTree[Array]]
 Step = Callable[[PyTree, PyTree, Int[Array, ""]], Stepped]
 
 
+class Rounds(NamedTuple):
+    """What is done to the state after every so many steps, counted from step 0, by a function of it and the step.
+
+    It is also called after the last step of all, and tells by the number of the step whether a round has ended there.
+    """
+
+    length: int
+    end: Callable[[PyTree, Int[Array, ""]], PyTree]
+
+
 class How(NamedTuple):
     """How a kernel is built: the warps of 32 threads that share a network, and whether it is only played on a CPU."""
 
@@ -37,6 +47,7 @@ def loop(
     last: Int[Array, ""],
     before: Int[Array, ""],
     how: How,
+    rounds: Rounds | None = None,
 ) -> Stepped:
     """Steps first..last-1 on rows, which have a leading axis over steps and begin with step `before`.
 
@@ -46,15 +57,18 @@ def loop(
     capacity, (leaves, structure) = len(jax.tree.leaves(rows)[0]), jax.tree.flatten(state)
     row = jax.tree.map(lambda leaf: jax.ShapeDtypeStruct(leaf.shape[1:], leaf.dtype), rows)
     program, (_, kept) = jax.make_jaxpr(step, return_shape=True)(state, row, first)
-    # All arrays that the step uses come from memory: a kernel has none of its own.
-    taken, flowing, kept_leaves = [*program.consts, *leaves], jax.tree.leaves(rows), jax.tree.leaves(kept)
+    ending = None if rounds is None else jax.make_jaxpr(rounds.end)(state, first)
+    # All arrays that the programs use come from memory: a kernel has none of its own.
+    own, ends = program.consts, [] if ending is None else ending.consts
+    taken, flowing, kept_leaves = [*own, *ends, *leaves], jax.tree.leaves(rows), jax.tree.leaves(kept)
 
     def kernel(bounds: Any, *refs: Any) -> None:
         each, parts = iter(refs), (taken, flowing, leaves, kept_leaves)
         taken_refs, flowing_refs, state_refs, kept_refs = ([next(each) for _ in part] for part in parts)
         first, last, before = (bounds[i] for i in range(3))
         values = [_flagged(ref[...], like) for ref, like in zip(taken_refs, taken, strict=True)]
-        constants, start = values[: len(program.consts)], values[len(program.consts) :]
+        constants, values = values[: len(own)], values[len(own) :]
+        of_ending, start = values[: len(ends)], values[len(ends) :]
         read = lambda t: [_flagged(ref[t - before], like) for ref, like in zip(flowing_refs, flowing, strict=True)]
 
         def one(t: Array, running: Any) -> Any:
@@ -65,7 +79,17 @@ def loop(
                 ref[t - first] = _unflagged(value)
             return found[: len(leaves)], following
 
-        end, _ = jax.lax.fori_loop(first, last, one, (start, read(first)))
+        def one_round(k: Array, running: Any) -> Any:
+            assert rounds is not None
+            until = jnp.minimum(last, (k + 1) * rounds.length)
+            state, row = jax.lax.fori_loop(jnp.maximum(first, k * rounds.length), until, one, running)
+            return carry_out(ending, *state, until, constants=of_ending), row
+
+        if rounds is None:
+            bounds_of_loop, body = (first, last), one
+        else:
+            bounds_of_loop, body = (first // rounds.length, (last - 1) // rounds.length + 1), one_round
+        end, _ = jax.lax.fori_loop(*bounds_of_loop, body, (start, read(first)))
         for ref, value in zip(state_refs, end, strict=True):
             ref[...] = _unflagged(value)
 

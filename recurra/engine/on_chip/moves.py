@@ -8,10 +8,11 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax.numpy as jnp
+from jax.lax import GatherScatterMode
 from jaxtyping import Array, Int
 
 from recurra.engine.on_chip.padding import counted, padded_shape, padded_size, places
-from recurra.engine.on_chip.rules import Site, UnsupportedError, rule, without
+from recurra.engine.on_chip.rules import Site, UnsupportedError, Value, rule, total, without
 
 #: for each place along an axis of the result, the place that its entry comes from; outside: nothing, which is zero
 Source = Callable[[Int[Array, "..."]], Int[Array, "..."]]
@@ -22,7 +23,7 @@ def moved(array: Array, size: int, axis: int, new_size: int, source: Source) -> 
     length = padded_size(new_size)
     if length == 1:
         picked = places(array.shape, axis) == source(jnp.int32(0))
-        return _total(jnp.where(picked, array, jnp.zeros((), array.dtype)), axis, keepdims=True)
+        return total(jnp.where(picked, array, jnp.zeros((), array.dtype)), (axis,), keepdims=True)
     if array.shape[axis] == 1:
         shape = (*array.shape[:axis], length, *array.shape[axis + 1 :])
         return jnp.where(source(places(shape, axis)) == 0, jnp.broadcast_to(array, shape), jnp.zeros((), array.dtype))
@@ -32,17 +33,11 @@ def moved(array: Array, size: int, axis: int, new_size: int, source: Source) -> 
     inside = jnp.broadcast_to(
         counted(wide, (*wide.shape[: axis + 1], size, *wide.shape[axis + 2 :]), (axis + 1,), 0), shape
     )
-    return _total(jnp.where(picked, inside, jnp.zeros((), array.dtype)), axis + 1)
-
-
-def _total(array: Array, axis: int, keepdims: bool = False) -> Array:
-    if array.dtype == bool:
-        return _total(array.astype("int32"), axis, keepdims) > 0
-    return jnp.sum(array, axis=axis, keepdims=keepdims)
+    return total(jnp.where(picked, inside, jnp.zeros((), array.dtype)), (axis + 1,))
 
 
 @rule("slice")
-def _slice(site: Site, operand: Array) -> Array:
+def _slice(site: Site, operand: Value) -> Array:
     starts, before = site.params["start_indices"], site.taken[0].shape
     strides = site.params["strides"] or (1,) * len(starts)
     for axis, (start, stride) in enumerate(zip(starts, strides, strict=True)):
@@ -53,7 +48,7 @@ def _slice(site: Site, operand: Array) -> Array:
 
 
 @rule("dynamic_slice")
-def _dynamic_slice(site: Site, operand: Array, *starts: Array) -> Array:
+def _dynamic_slice(site: Site, operand: Value, *starts: Value) -> Array:
     before = site.taken[0].shape
     for axis, start in enumerate(starts):
         if site.shape[axis] != before[axis]:
@@ -64,7 +59,7 @@ def _dynamic_slice(site: Site, operand: Array, *starts: Array) -> Array:
 
 
 @rule("dynamic_update_slice")
-def _dynamic_update_slice(site: Site, operand: Array, update: Array, *starts: Array) -> Array:
+def _dynamic_update_slice(site: Site, operand: Value, update: Value, *starts: Value) -> Array:
     sizes = zip(starts, site.shape, site.taken[1].shape, strict=True)
     clipped = [jnp.clip(start, 0, size - own).astype("int32") for start, size, own in sizes]
     return _placed(operand, update, site.shape, site.taken[1].shape, clipped)
@@ -82,7 +77,7 @@ def _placed(operand: Array, update: Array, shape: Sequence[int], own: Sequence[i
 
 
 @rule("concatenate")
-def _concatenate(site: Site, *parts: Array) -> Array:
+def _concatenate(site: Site, *parts: Value) -> Array:
     axis, shape = site.params["dimension"], padded_shape(site.shape)
     result, before = None, 0
     for part, taken in zip(parts, site.taken, strict=True):
@@ -98,7 +93,7 @@ def _concatenate(site: Site, *parts: Array) -> Array:
 
 
 @rule("stack")
-def _stack(site: Site, *parts: Array) -> Array:
+def _stack(site: Site, *parts: Value) -> Array:
     axis, shape = site.params["axis"], padded_shape(site.shape)
     result = None
     for number, part in enumerate(parts):
@@ -109,9 +104,9 @@ def _stack(site: Site, *parts: Array) -> Array:
 
 
 @rule("split")
-def _split(site: Site, operand: Array) -> list[Array]:
+def _split(site: Site, operand: Value) -> list[Array]:
     axis, before, parts = site.params["axis"], 0, []
-    for size in site.params["sizes"]:
+    for size in map(int, site.params["sizes"]):
         source = lambda place, before=before: place + before
         parts.append(moved(operand, site.taken[0].shape[axis], axis, size, source))
         before += size
@@ -119,17 +114,17 @@ def _split(site: Site, operand: Array) -> list[Array]:
 
 
 @rule("unstack")
-def _unstack(site: Site, operand: Array) -> list[Array]:
+def _unstack(site: Site, operand: Value) -> list[Array]:
     axis, size = site.params["axis"], site.taken[0].shape[site.params["axis"]]
     one = lambda number: moved(operand, size, axis, 1, lambda _: jnp.int32(number))
     return [without(one(number), (axis,)) for number in range(size)]
 
 
 @rule("pad")
-def _pad(site: Site, operand: Array, fill: Array) -> Array:
-    for axis, (low, _, between) in enumerate(site.params["padding_config"]):
+def _pad(site: Site, operand: Value, fill: Value) -> Array:
+    for axis, (low, high, between) in enumerate(site.params["padding_config"]):
         size, new_size, step = site.taken[0].shape[axis], site.shape[axis], between + 1
-        if size != new_size:
+        if (low, high, between) != (0, 0, 0):
             source = lambda place, low=low, step=step: (place - low) // step
             operand = moved(operand, size, axis, new_size, source)
             place = places(operand.shape, axis) - low
@@ -139,7 +134,7 @@ def _pad(site: Site, operand: Array, fill: Array) -> Array:
 
 
 @rule("rev")
-def _rev(site: Site, operand: Array) -> Array:
+def _rev(site: Site, operand: Value) -> Array:
     for axis in site.params["dimensions"]:
         last = site.shape[axis] - 1
         operand = moved(operand, site.shape[axis], axis, site.shape[axis], lambda place, last=last: last - place)
@@ -147,29 +142,43 @@ def _rev(site: Site, operand: Array) -> Array:
 
 
 @rule("scatter")
-def _scatter(site: Site, operand: Array, index: Array, update: Array) -> Array:
+def _scatter(site: Site, operand: Value, index: Value, update: Value) -> Array:
     """`ring.at[i].set(row)`, for a single number i."""
     numbers = site.params["dimension_numbers"]
     is_row = numbers.scatter_dims_to_operand_dims == numbers.inserted_window_dims == (0,)
-    if site.taken[1].shape != (1,) or not is_row or site.params["update_jaxpr"] is not None:
+    is_whole = site.taken[1].shape == (1,) and site.taken[2].shape == site.shape[1:]
+    if not is_row or not is_whole or site.params["update_jaxpr"] is not None:
         raise UnsupportedError("writes to places that are numbers of their own, other than a row by its number")
-    starts = [index.reshape(()).astype("int32"), *(jnp.int32(0) for _ in site.shape[1:])]
-    return _placed(operand, update[None], site.shape, (1, *site.shape[1:]), starts)
+    index = index.reshape(()).astype("int32")
+    if site.params["mode"] == GatherScatterMode.CLIP:
+        index = jnp.clip(index, 0, site.shape[0] - 1)
+    return with_row(operand, index, update)  # a number outside changes padding at most
 
 
 @rule("gather")
-def _gather(site: Site, operand: Array, index: Array) -> Array:
+def _gather(site: Site, operand: Value, index: Value) -> Array:
     """`array[i]` for one number i, or for a list of them, along the first axis."""
-    numbers, sizes = site.params["dimension_numbers"], site.params["slice_sizes"]
+    numbers, sizes, size = site.params["dimension_numbers"], site.params["slice_sizes"], site.taken[0].shape[0]
     listed = site.taken[1].shape[:-1]
     is_row = numbers.start_index_map == numbers.collapsed_slice_dims == (0,) and sizes[1:] == site.taken[0].shape[1:]
     if not is_row or len(listed) > 1 or numbers.operand_batching_dims:
         raise UnsupportedError("reads from places that are numbers of their own, other than rows by their numbers")
-    index = jnp.clip(index, 0, site.taken[0].shape[0] - 1).astype("int32")
-    if not listed:
-        return without(moved(operand, site.taken[0].shape[0], 0, 1, lambda _: index.reshape(())), (0,))
-    wanted = index.reshape(index.shape[0], *(1 for _ in operand.shape))
-    return moved(operand, site.taken[0].shape[0], 0, listed[0], lambda place: jnp.broadcast_to(wanted, place.shape))
+    along = lambda numbers, like: jnp.broadcast_to(numbers.reshape(-1, *(1,) * (like.ndim - 1)), like.shape)
+    one = lambda numbers, like: along(numbers, like) if listed and like.ndim else numbers.reshape(())
+    wanted = jnp.clip(index, 0, size - 1).astype("int32")
+    found = moved(operand, size, 0, listed[0] if listed else 1, lambda place: one(wanted, place))
+    found = found if listed else without(found, (0,))
+    if site.params["mode"] != GatherScatterMode.FILL_OR_DROP:
+        return found
+    inside, fill = one((index >= 0) & (index < size), found), site.params["fill_value"]
+    return jnp.where(inside, found, jnp.asarray(_outside(operand.dtype) if fill is None else fill, found.dtype))
+
+
+def _outside(dtype: Any) -> Any:
+    """What is read outside of an array: nan, or the number of a type that is least likely to be met."""
+    if jnp.issubdtype(dtype, jnp.integer):
+        return jnp.iinfo(dtype).min if jnp.issubdtype(dtype, jnp.signedinteger) else jnp.iinfo(dtype).max
+    return jnp.nan if jnp.issubdtype(dtype, jnp.floating) else True
 
 
 def row(array: Array, size: int, number: Any) -> Array:
@@ -177,6 +186,6 @@ def row(array: Array, size: int, number: Any) -> Array:
     return without(moved(array, size, 0, 1, lambda _: number), (0,))
 
 
-def with_row(array: Array, number: Any, row: Array) -> Array:
+def with_row(array: Array, number: Any, row: Value) -> Array:
     """The padded array with another row `number`."""
-    return jnp.where(places(array.shape, 0) == number, row[None], array)
+    return jnp.where(places(array.shape, 0) == number, jnp.broadcast_to(row, array.shape), array)

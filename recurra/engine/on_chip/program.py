@@ -20,7 +20,7 @@ PLATFORMS = ("mosaic", "cuda", None)
 
 def carry_out(program: Any, *arguments: Any, constants: Sequence[Any] | None = None) -> list[Any]:
     """The results of a traced program, whose arguments and results are padded; also its constants, where given."""
-    own = program.consts if constants is None else constants
+    own = [_own(value) for value in program.consts] if constants is None else constants
     known: dict[Any, Any] = dict(zip(program.jaxpr.constvars, own, strict=True))
     known |= zip(program.jaxpr.invars, arguments, strict=True)
     read = lambda var: _number(var) if isinstance(var, Literal) else known[var]
@@ -58,6 +58,13 @@ def _number(literal: Any) -> Any:
     return np.asarray(literal.val, literal.aval.dtype)[()]
 
 
+def _own(constant: Any) -> Any:
+    """What a program inside another holds. Of the outer one, a kernel takes arrays as arguments."""
+    if np.shape(constant):
+        raise UnsupportedError("keeps an array inside a function with its own `jit`. Hand it over as an argument")
+    return np.asarray(constant)[()]
+
+
 def _closed(program: Any) -> Any:
     """A part of an operation as a program with its constants, which some versions of JAX keep apart."""
     return program if hasattr(program, "consts") else ClosedJaxpr(program, ())
@@ -72,6 +79,7 @@ def _closed(program: Any) -> Any:
     "custom_vjp_call",
     "custom_vmap_call",
     "remat",
+    "remat2",
     "checkpoint",
 )
 def _call(site: Site, *operands: Any) -> Results:

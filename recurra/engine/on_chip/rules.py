@@ -36,8 +36,10 @@ class Site(NamedTuple):
         return self.given[0].shape
 
 
+#: what an operation takes or gives: a padded array, or a number of NumPy's that stands in the program
+Value = Any
 #: results of an operation, one or several
-Results = Array | Sequence[Array]
+Results = Value | Sequence[Value]
 RULES: dict[str, Callable[..., Results]] = {}
 
 
@@ -51,25 +53,28 @@ def rule(*names: str) -> Callable[[Callable[..., Results]], Callable[..., Result
     return register
 
 
+# "one_minus_square" is of newer versions of JAX.
 @rule(
     "add", "add_any", "sub", "mul", "div", "rem", "neg", "sign", "abs", "max", "min", "square", "sqrt", "rsqrt", "cbrt",
-    "pow", "integer_pow", "exp", "exp2", "expm1", "log", "log1p", "log2", "tanh", "logistic", "sin", "cos", "tan",
+    "pow", "integer_pow", "exp", "exp2", "expm1", "log", "log1p", "tanh", "logistic", "sin", "cos", "tan",
     "asin", "acos", "atan", "atan2", "sinh", "cosh", "asinh", "acosh", "atanh", "erf_inv", "floor", "ceil",
-    "one_minus_square", "is_finite", "nextafter", "population_count", "clz", "eq", "ne", "lt", "le", "gt", "ge", "not",
+    "is_finite", "nextafter", "population_count", "clz", "eq", "ne", "lt", "le", "gt", "ge", "not",
     "and", "or", "xor", "shift_left", "shift_right_logical", "shift_right_arithmetic", "convert_element_type",
-    "bitcast_convert_type", "clamp",
+    "one_minus_square", "bitcast_convert_type", "clamp",
 )  # fmt: skip
-def _elementwise(site: Site, *operands: Array) -> Array:
+def _elementwise(site: Site, *operands: Value) -> Array:
     return site.primitive.bind(*operands, **site.params)
 
 
-@rule("stop_gradient", "copy", "copy_p", "optimization_barrier", "reduce_precision")
-def _unchanged(site: Site, *operands: Array) -> Results:
+@rule("stop_gradient", "copy", "copy_p", "optimization_barrier")
+def _unchanged(site: Site, *operands: Value) -> Results:
     return operands
 
 
 @rule("select_n")
-def _select_n(site: Site, which: Array, *cases: Array) -> Array:
+def _select_n(site: Site, which: Value, *cases: Value) -> Array:
+    if not site.shape:  # the compiler of kernels takes a number whose type is weak for a flag, as `which` is one
+        cases = tuple(jax.lax.convert_element_type(case, site.given[0].dtype) for case in cases)
     return jax.lax.select_n(jnp.broadcast_to(which, cases[0].shape), *cases)
 
 
@@ -79,65 +84,76 @@ def _iota(site: Site) -> Array:
 
 
 @rule("broadcast_in_dim")
-def _broadcast_in_dim(site: Site, operand: Array) -> Array:
+def _broadcast_in_dim(site: Site, operand: Value) -> Array:
     return jax.lax.broadcast_in_dim(operand, padded_shape(site.shape), site.params["broadcast_dimensions"])
 
 
 @rule("squeeze")
-def _squeeze(site: Site, operand: Array) -> Array:
+def _squeeze(site: Site, operand: Value) -> Array:
     """A sum over axes of size 1 leaves each entry with its thread. A change of shape might move it."""
     return without(operand, site.params["dimensions"])
 
 
-def without(operand: Array, axes: Sequence[int]) -> Array:
+def without(operand: Value, axes: Sequence[int]) -> Array:
     """The array without axes of size 1."""
-    if operand.dtype == bool:
-        return without(operand.astype("int32"), axes) > 0
-    return jnp.sum(operand, axis=tuple(axes))
+    return total(operand, axes)
+
+
+def total(array: Value, axes: Sequence[int], keepdims: bool = False) -> Array:
+    """The sum over some axes, of the array's own type; for flags, whether there is one."""
+    if array.dtype == bool:
+        return total(array.astype("int32"), axes, keepdims) > 0
+    return jnp.sum(array, axis=tuple(axes), dtype=array.dtype, keepdims=keepdims)
 
 
 @rule("transpose")
-def _transpose(site: Site, operand: Array) -> Array:
+def _transpose(site: Site, operand: Value) -> Array:
     return jax.lax.transpose(operand, site.params["permutation"])
 
 
 @rule("reduce_sum")
-def _reduce_sum(site: Site, operand: Array) -> Array:
-    return _reduced(site, operand, jnp.sum, 0)
+def _reduce_sum(site: Site, operand: Value) -> Array:
+    return _reduced(site, operand, total, 0)
 
 
 @rule("reduce_max")
-def _reduce_max(site: Site, operand: Array) -> Array:
+def _reduce_max(site: Site, operand: Value) -> Results:
+    if operand.dtype == bool:
+        return _reduce_or(site, operand)
     return _reduced(site, operand, jnp.max, _extreme(operand.dtype, -1))
 
 
 @rule("reduce_min")
-def _reduce_min(site: Site, operand: Array) -> Array:
+def _reduce_min(site: Site, operand: Value) -> Results:
+    if operand.dtype == bool:
+        return _reduce_and(site, operand)
     return _reduced(site, operand, jnp.min, _extreme(operand.dtype, 1))
 
 
 @rule("reduce_or")
-def _reduce_or(site: Site, operand: Array) -> Array:
+def _reduce_or(site: Site, operand: Value) -> Results:
     return _reduced(site, operand.astype("int32"), jnp.max, 0) > 0
 
 
 @rule("reduce_and")
-def _reduce_and(site: Site, operand: Array) -> Array:
+def _reduce_and(site: Site, operand: Value) -> Results:
     return _reduced(site, operand.astype("int32"), jnp.min, 1) > 0
 
 
 @rule("argmax", "argmin")
-def _argmax(site: Site, operand: Array) -> Array:
+def _argmax(site: Site, operand: Value) -> Array:
     (axis,), sign = site.params["axes"], -1 if site.primitive.name == "argmax" else 1
+    operand = operand.astype("int32") if operand.dtype == bool else operand
     masked = counted(operand, site.taken[0].shape, (axis,), _extreme(operand.dtype, sign))
     best = (jnp.max if sign < 0 else jnp.min)(masked, axis=axis, keepdims=True)
-    first = jnp.where(masked == best, places(masked.shape, axis), jnp.int32(masked.shape[axis]))
+    chosen = (masked == best) | (masked != masked)  # the first nan, if there is one
+    first = jnp.where(chosen, places(masked.shape, axis), jnp.int32(masked.shape[axis]))
     return jnp.min(first, axis=axis).astype(site.params["index_dtype"])
 
 
-def _reduced(site: Site, operand: Array, reduce: Callable[..., Array], neutral: Any) -> Array:
+def _reduced(site: Site, operand: Value, reduce: Callable[..., Array], neutral: Any) -> Array:
     axes = tuple(site.params["axes"])
-    return reduce(counted(operand, site.taken[0].shape, axes, neutral), axis=axes)
+    return reduce(counted(operand, site.taken[0].shape, axes, neutral), axes)
 
 
 def _extreme(dtype: Any, sign: int) -> Any:
@@ -148,7 +164,7 @@ def _extreme(dtype: Any, sign: int) -> Any:
 
 
 @rule("dot_general")
-def _dot_general(site: Site, x: Array, y: Array) -> Array:
+def _dot_general(site: Site, x: Value, y: Value) -> Array:
     """A product of large matrices is the chip's own. Others are written as a sum over one axis more."""
     (of_x, of_y), (batch_x, batch_y) = site.params["dimension_numbers"]
     x = counted(x, site.taken[0].shape, of_x, 0)
@@ -167,7 +183,7 @@ def _dot_general(site: Site, x: Array, y: Array) -> Array:
     line = first + [name for name in second if name not in first]
     sizes = dict(zip(name_x + name_y, x.shape + y.shape, strict=True))
     product = _in_line(x, name_x, line, sizes) * _in_line(y, name_y, line, sizes)
-    summed = jnp.sum(product, axis=tuple(line.index(name_x[axis]) for axis in of_x))
+    summed = total(product, [line.index(name_x[axis]) for axis in of_x])
     left = [name for name in line if name in wanted]
     return summed if left == wanted else jnp.transpose(summed, [left.index(name) for name in wanted])
 
@@ -182,7 +198,7 @@ def _in_line(array: Array, names: list[str], line: list[str], sizes: dict[str, i
 
 
 @rule("reshape")
-def _reshape(site: Site, operand: Array) -> Array:
+def _reshape(site: Site, operand: Value) -> Array:
     """Axes that are joined or cut keep their order only if all but the first of them have no padding."""
     before, after = site.taken[0].shape, site.shape
     for joined, cut in _groups(before, after):

@@ -1,0 +1,80 @@
+"""Which engine runs an experiment: the one that a user names, or the fastest by what was measured."""
+
+import logging
+from dataclasses import dataclass
+from typing import Any
+
+from recurra import checks
+from recurra.engine import tuning
+from recurra.engine.experiment import Experiment
+from recurra.engine.hardware import bytes_of, cores
+from recurra.engine.on_chip.engine import OnChipEngine, nvidia_gpu
+from recurra.engine.on_chip.fits import misfit, shapes
+from recurra.engine.on_chip.table import measured
+from recurra.engine.protocol import Engine, Members, Run
+from recurra.engine.scan import ScanEngine
+
+logger = logging.getLogger("recurra")
+
+
+@dataclass(frozen=True)
+class AutoEngine:
+    """The on-chip engine where it fits and is faster by its measured table, else compiled loops.
+
+    It says which one runs, and why, in the log of the name "recurra". With `alike` the bits of a member depend on no
+    other member, as in `recurra.ScanEngine`.
+    """
+
+    alike: bool = False
+
+    def __post_init__(self) -> None:
+        checks.flag(self, "alike")
+
+    def prepare(self, experiment: Experiment, members: Members, window: int = 1) -> Run:
+        """Choose, place all members before their first step, and compile."""
+        engine, why = self.choose(experiment, len(members.keys))
+        name = "on-chip" if isinstance(engine, OnChipEngine) else "scan"
+        level = logging.DEBUG if nvidia_gpu() is None else logging.INFO  # without a GPU there is nothing to choose
+        logger.log(level, "engine: %s, since %s", name, why)
+        return engine.prepare(experiment, members, window)
+
+    def choose(self, experiment: Experiment, count: int) -> tuple[Engine, str]:
+        """The engine for so many members, and why it is this one."""
+        scan = ScanEngine(alike=self.alike)
+        if (device := nvidia_gpu()) is None:
+            return scan, "JAX computes on no NVIDIA GPU here"
+        if reason := misfit(experiment.traced, device):
+            return scan, reason
+        if (kernel := measured(experiment)) is None:
+            return scan, "kernels of this learner, cell and size were not measured. engine='on-chip' runs them"
+        loops = loops_microseconds(bytes_of(shapes(experiment.traced)[0]), count)
+        on_chip = kernel.microseconds(count)
+        compared = f"a step takes about {on_chip:.2g} µs on chip and {loops:.2g} µs in compiled loops"
+        if loops <= on_chip:
+            return scan, compared
+        return OnChipEngine(alike=self.alike), compared
+
+
+def loops_microseconds(carried: int, count: int) -> float:
+    """How long a step of so many members takes in compiled loops, on the cores or the GPU, whichever is faster."""
+    on_cores = -(-count // cores()) * carried / tuning.CORE_BYTES_PER_MICROSECOND
+    on_gpu = max(tuning.GPU_STEP_MICROSECONDS, count * carried / tuning.GPU_BYTES_PER_MICROSECOND)
+    return min(on_cores, on_gpu)
+
+
+#: engines by the names that `train` and the command line take
+ENGINES = {"auto": AutoEngine, "scan": ScanEngine, "on-chip": OnChipEngine}
+
+
+def engine_of(given: Any, alike: bool = False) -> Engine:
+    """The engine that a user asked for: by name, or one with settings of its own."""
+    if given is None or isinstance(given, str):
+        name = "auto" if given is None else given
+        if name not in ENGINES:
+            raise ValueError(f"`engine` must be one of {', '.join(map(repr, ENGINES))}, and is {name!r}.")
+        return ENGINES[name](alike=alike)
+    if isinstance(given, type) or not isinstance(given, Engine):
+        raise TypeError(
+            f"`engine` must be 'auto', 'scan', 'on-chip' or an engine such as recurra.ScanEngine(), and is {given!r}."
+        )
+    return given
