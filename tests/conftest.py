@@ -1,5 +1,6 @@
 """The session runs in float64, promotes no dtype silently, checks shapes at run time and fails on warnings."""
 
+import gc
 import os
 import signal
 import tempfile
@@ -26,6 +27,13 @@ os.environ.setdefault("XDG_CACHE_HOME", tempfile.mkdtemp(prefix="recurra-tests-"
 for number in (signal.SIGINT, signal.SIGTERM, getattr(signal, "SIGHUP", signal.SIGTERM)):
     if signal.getsignal(number) is signal.SIG_IGN:
         signal.signal(number, signal.default_int_handler if number == signal.SIGINT else signal.SIG_DFL)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def objects_that_stay():
+    """What a file leaves is not looked through again: JAX keeps millions of objects, and a collection takes seconds."""
+    yield
+    gc.freeze()
 
 
 @pytest.fixture

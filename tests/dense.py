@@ -4,9 +4,27 @@ J and Mbar come from differentiating the textbook cell, so nothing here knows th
 state variables lie side by side in one vector, and all weights in another.
 """
 
+import functools
+
 import jax
 import jax.flatten_util
+import jax.numpy as jnp
 import numpy as np
+
+
+@functools.cache
+def compiled(step, weights_like, a_like):
+    """The cell as a function of vectors, and its derivatives: one program for all trajectories of a cell."""
+    blank = lambda like: jax.tree.unflatten(like[0], [jnp.zeros(shape) for shape in like[1]])
+    unravel_w, unravel_a = (jax.flatten_util.ravel_pytree(blank(like))[1] for like in (weights_like, a_like))
+    f = lambda w, a, x: jax.flatten_util.ravel_pytree(step(unravel_w(w), unravel_a(a), x))[0]
+    return jax.jit(f), jax.jit(jax.jacobian(f, (0, 1)))
+
+
+def like(tree):
+    """What tells trees of one kind from others."""
+    leaves, structure = jax.tree.flatten(tree)
+    return structure, tuple(leaf.shape for leaf in leaves)
 
 
 class Trajectory:
@@ -17,10 +35,9 @@ class Trajectory:
 
     def __init__(self, step, weights, a0, xs, ys, resets=(), present=None):
         flat_w, unravel_w = jax.flatten_util.ravel_pytree(weights.cell)
-        flat_a, unravel_a = jax.flatten_util.ravel_pytree(a0)
-        f = lambda w, a, x: jax.flatten_util.ravel_pytree(step(unravel_w(w), unravel_a(a), x))[0]
-        self.f = jax.jit(lambda a, x: f(flat_w, a, x))
-        jacobians = jax.jit(jax.jacobian(f, (0, 1)))
+        flat_a, _ = jax.flatten_util.ravel_pytree(a0)
+        f, jacobians = compiled(step, like(weights.cell), like(a0))
+        self.f = lambda a, x: f(flat_w, a, x)
         self.n, self.width, self.first = len(a0[0]), len(flat_a), np.asarray(flat_a)
         self.weights, self.unravel = weights, unravel_w
         self.xs, self.ys, self.resets = np.asarray(xs), np.asarray(ys), set(resets)

@@ -2,6 +2,7 @@
 
 import functools
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -40,31 +41,40 @@ def one_step(network, weights, a, x, y, t):
     return loss, Tick(network.cell, weights.cell, t, a, state, trace, y, error, cbar, loss=network.loss)
 
 
-def drive(network, learner, weights, xs, ys, noise=None, state=None, first=0):
-    """Each step's (gradient multiplied out, learner state, tick), and what is due where it is; step `first` first."""
+@functools.cache
+def compiled(network, learner):
+    """A step of a learner, and what is due after it: most tests drive the same few learners on the same few cells."""
+
+    def step(weights, a, state, x, y, t, nu):
+        _, tick = one_step(network, weights, a, x, y, t)
+        gradient, state = learner.step(tick, state, nu)
+        return zeros_like(weights.cell) if gradient is None else dense(gradient), state, tick
+
+    def due(weights, state):
+        gradient, state = learner.due(network.cell, weights.cell, state)
+        return None if gradient is None else dense(gradient), state
+
+    return jax.jit(step), jax.jit(due)
+
+
+def drive(network, learner, weights, xs, ys, noise=None, state=None, first=0, anew=False):
+    """Each step's (gradient multiplied out, learner state, tick), and what is due where it is; step `first` first.
+
+    With `anew` nothing is taken that was compiled before: for tests that change a learner's own functions.
+    """
     if state is None:
         state = learner.init(network.cell, weights.cell, jax.random.key(1), network.n_out)
     if noise is None:
         noise = learner.noise(network.cell, jax.random.key(2), len(xs))
-    or_zero = lambda gradient: zeros_like(weights.cell) if gradient is None else dense(gradient)
-
-    @jax.jit
-    def step(a, state, x, y, t, nu):
-        _, tick = one_step(network, weights, a, x, y, t)
-        gradient, state = learner.step(tick, state, nu)
-        return or_zero(gradient), state, tick
-
-    @jax.jit
-    def due(state):
-        gradient, state = learner.due(network.cell, weights.cell, state)
-        return None if gradient is None else dense(gradient), state
-
+    # A general cell holds arrays, by which nothing can be looked up.
+    anew = anew or any(map(eqx.is_array, jax.tree.leaves((network, learner))))
+    step, due = (compiled.__wrapped__ if anew else compiled)(network, learner)
     a, visited = network.cell.init_state(), []
     for i in range(len(xs)):
         nu, t = jax.tree.map(lambda rows, i=i: rows[i], noise), first + i
-        gradient, state, tick = step(a, state, xs[i], ys[i], jnp.array(t, "int32"), nu)
+        gradient, state, tick = step(weights, a, state, xs[i], ys[i], jnp.array(t, "int32"), nu)
         if learner.period and (t + 1) % learner.period == 0:
-            now, state = due(state)
+            now, state = due(weights, state)
             gradient = gradient if now is None else now
         visited.append((gradient, state, tick))
         a = tick.state

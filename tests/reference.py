@@ -93,6 +93,19 @@ def influence(step, W, a0, xs):
     return jax.jacobian(lambda W: jnp.concatenate(states(step, [W] * len(xs), a0, xs)[-1]))(W)
 
 
+def every_gradient_and_influence(step, W, readout, a0, xs, ys):
+    """`gradient_of_one_loss` and `influence` after every step, as rows: one program, in which no step is unrolled."""
+
+    def run(W):
+        def one(a, row):
+            a = step(W, a, row[0])
+            return a, (loss(readout, a[0], row[1]), jnp.concatenate(a))
+
+        return jax.lax.scan(one, a0, (xs, ys))[1]
+
+    return jax.jit(jax.jacfwd(run))(W)
+
+
 def finite_difference(f, W, h=1e-6):
     """Central differences of a scalar function in every weight."""
     leaves, treedef = jax.tree.flatten(W)

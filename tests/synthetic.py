@@ -4,6 +4,8 @@
 the world and draws again: `w = world(); w["loss"]["add/1"]["kf-rtrl"] = 0.6; full_data(world=w)`.
 """
 
+import itertools
+
 import numpy as np
 
 from recurra.paper.experiments.scaling import HORIZONS
@@ -184,9 +186,9 @@ def gradients(rng, seeds, w, task):
 def correlated(rng, centre, r, N=4000, memory=0.5):
     """A cosine and a log norm of correlation r, both autocorrelated."""
     drive = rng.normal(size=(2, N)) * np.sqrt(1 - memory**2)
-    z = np.zeros((2, N))
-    for t in range(1, N):
-        z[:, t] = memory * z[:, t - 1] + drive[:, t]
+    # Numbers of Python's own: step by step, NumPy's take twenty times as long.
+    follow = lambda row: list(itertools.accumulate(row, lambda before, new: memory * before + new, initial=0.0))
+    z = np.array([follow(row[1:].tolist()) for row in drive])
     return np.clip(centre + 0.1 * z[0], -1, 1), -1 + 0.4 * (r * z[0] + np.sqrt(1 - r**2) * z[1])
 
 

@@ -15,7 +15,7 @@ FOLDER = Path(__file__).parents[1] / "benchmarks"
         pytest.param("agreement.check(list(ALGORITHMS), 'gru')", marks=pytest.mark.slow),
         pytest.param("agreement.check(['rtrl', 'uoro', 'e-bptt'], 'lstm', 3)", marks=pytest.mark.slow),
         "agreement.check(['rflo', 'e-bptt'], 'rnn', 3)",
-        "agreement.check_after(['SnAp-1, RNN', 'RTRL, RTU'])",
+        pytest.param("agreement.check_after(['SnAp-1, RNN', 'RTRL, RTU'])", marks=pytest.mark.slow),
         pytest.param("agreement.check_after(list(AFTER))", marks=pytest.mark.slow),
         pytest.param("agreement.check_after(list(AFTER), 3)", marks=pytest.mark.slow),
         pytest.param("agreement.check(['uoro'], 'rnn', 3)", marks=pytest.mark.slow),

@@ -264,6 +264,15 @@ def test_a_checkpoint_of_other_settings_is_refused_while_it_is_not_finished(tmp_
         train(**settings, checkpoint=tmp_path)
 
 
+@pytest.fixture(scope="module")
+def recorded(tmp_path_factory):
+    """A run with a record: its settings, and its file."""
+    file = tmp_path_factory.mktemp("recorded") / "run.safetensors"
+    settings = {"steps": 300, "record": {"loss": lambda outcome: outcome.loss}}
+    train(**settings, checkpoint=file)
+    return settings, file.read_bytes()
+
+
 @pytest.mark.parametrize(
     "changes",
     [
@@ -284,10 +293,10 @@ def test_a_checkpoint_of_other_settings_is_refused_while_it_is_not_finished(tmp_
     ],
     ids=lambda changes: f"{next(iter(changes))}",
 )
-def test_a_checkpoint_that_is_not_whole_is_one_clear_error(tmp_path, changes):
+def test_a_checkpoint_that_is_not_whole_is_one_clear_error(tmp_path, recorded, changes):
     """Files that are undamaged, as far as their checksum tells, and make no sense."""
-    file, settings = tmp_path / "run.safetensors", {"steps": 300, "record": {"loss": lambda outcome: outcome.loss}}
-    train(**settings, checkpoint=file)
+    file, (settings, kept) = tmp_path / "run.safetensors", recorded
+    file.write_bytes(kept)
     arrays, about = archive.read(file, "run")
     for name, value in changes.items():
         of = about if name in about else arrays

@@ -497,8 +497,8 @@ def test_bench_measures_and_writes(tmp_path):
     ("asked", "message"),
     [(["--learner", "x"], "choose from rtrl"), (["--cell", "x"], "rnn"), (["--n", "0"], "at least 1")],
 )
-def test_bench_refuses_what_it_does_not_know(tmp_path, asked, message):
-    status, _, errors = in_a_process(tmp_path, "bench", *asked)
+def test_bench_refuses_what_it_does_not_know(recurra_command, asked, message):
+    status, _, errors = recurra_command("bench", *asked)
     assert status == 2
     assert message in errors
 

@@ -99,12 +99,12 @@ def gradients(name):
     network, weights, xs, ys = problem(make, n=N, n_in=N_IN, steps=STEPS)
 
     def losses(W):
-        a, found = first, []
-        for x, y in zip(xs, ys, strict=True):
-            a, shown = by_hand(W, a, x)
+        def one(a, row):
+            a, shown = by_hand(W, a, row[0])
             z = jnp.einsum("ij,j->i", weights.readout.W, shown) + weights.readout.b
-            found.append(-jnp.sum(y * (z - jnp.log(jnp.sum(jnp.exp(z))))))
-        return jnp.stack(found)
+            return a, -jnp.sum(row[1] * (z - jnp.log(jnp.sum(jnp.exp(z)))))
+
+        return jax.lax.scan(one, first, (xs, ys))[1]
 
     cheap = fastest(rc.RTRL(), network.cell, "cpu")
     learners = {"rtrl": rc.RTRL(), "rflo": rc.RFLO(), "snap-1": SnAp1(), "cheap": cheap, "immediate": Immediate()}
@@ -116,8 +116,8 @@ def gradients(name):
         return state, outcome.gradients
 
     start = step.start_from(weights, jax.random.key(0))
-    found = jax.jit(lambda: jax.lax.scan(take, start, (xs, ys))[1])()
-    return jax.jit(jax.jacrev(losses))(weights.cell), {name: found[name] for name in learners}
+    found = jax.jit(lambda *given: jax.lax.scan(take, *given)[1])(start, (xs, ys))
+    return jax.jit(jax.jacfwd(losses))(weights.cell), {name: found[name] for name in learners}
 
 
 def at(rows, t):

@@ -3,6 +3,7 @@
 import dataclasses
 import os
 import re
+import runpy
 import shutil
 import subprocess
 import sys
@@ -34,7 +35,7 @@ def test_the_readme_s_example_prints_three_losses_that_fall(tmp_path):
     example = code("README.md")[0]
     assert example.strip() in (ROOT / "examples" / "three_learners.py").read_text()
     assert len(example.strip().splitlines()) <= 15
-    done = run(example, tmp_path)
+    done = run(example.replace("20_000", "5_000"), tmp_path)  # the losses differ by far more than their errors already
     assert done.returncode == 0, done.stderr
     lines = re.findall(r"^(\S.*?) +(0\.\d+) ± (0\.\d+)$", done.stdout, re.M)
     assert [name for name, _, _ in lines] == ["Fixed W", "RFLO", "RTRL"]
@@ -172,16 +173,16 @@ def test_hyperparameters_start_at_the_paper_s_values():
     }
 
 
-def recompute(folder):
-    script = ROOT / "docs" / "recompute.py"
-    return subprocess.run([sys.executable, str(script), str(folder)], capture_output=True, text=True)
+RECOMPUTE = str(ROOT / "docs" / "recompute.py")
 
 
 def test_paired_claims_follow_from_the_page_s_files_alone(tmp_path):
     """Every loss, alignment and gain is judged again; a number that is changed, by a tenth of a percent, is found."""
-    done = recompute(ROOT / "docs" / "reproduction")
+    command = [sys.executable, RECOMPUTE, str(ROOT / "docs" / "reproduction")]
+    done = subprocess.run(command, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout + done.stderr
     assert int(done.stdout.split()[0]) > 250
+    check = runpy.run_path(RECOMPUTE)["check"]  # what it does, without a process for each change
     shutil.copytree(ROOT / "docs" / "reproduction" / "data", tmp_path / "data")
     shutil.copy(ROOT / "docs" / "reproduction" / "claims.json", tmp_path)
     for name in ("final_losses", "final_losses_by_initialization", "mean_alignments"):
@@ -192,6 +193,6 @@ def test_paired_claims_follow_from_the_page_s_files_alone(tmp_path):
         cells = first.split(",")
         cells[column] = str(float(cells[column]) * 1.001)
         table.write_text("\n".join([head, ",".join(cells), *rest]) + "\n")
-        assert recompute(tmp_path).returncode == 1, name
+        assert check(tmp_path)[1], name
         table.write_text(before)
-    assert recompute(tmp_path).returncode == 0
+    assert not check(tmp_path)[1]

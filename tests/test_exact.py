@@ -13,28 +13,37 @@ from reference import CELLS
 
 EXACT = 1e-10
 T = 3
+#: without a leak a plain network is a leaky one whose leak is zero
+EACH = pytest.mark.parametrize("cell", [pytest.param("rnn", marks=pytest.mark.slow), "leaky rnn", "lstm", "gru"])
 
 
 @pytest.mark.parametrize("cell", CELLS)
-def test_rtrl_gradient_is_the_derivative_of_the_present_loss(cell):
+def test_rtrl_gradient_and_influence_are_derivatives_of_the_present_loss_and_state(cell):
     make, step = CELLS[cell]
     network, weights, xs, ys = problem(make)
-    a0 = network.cell.init_state()
-    for t, (gradient, _, _) in enumerate(drive(network, rc.RTRL(), weights, xs, ys)):
-        expected = reference.gradient_of_one_loss(step, weights.cell, weights.readout, a0, xs, ys, t)
-        assert distance(gradient, expected) < EXACT
-
-
-@pytest.mark.parametrize("cell", CELLS)
-def test_rtrl_influence_is_the_jacobian_of_the_state(cell):
-    make, step = CELLS[cell]
-    network, weights, xs, ys = problem(make)
-    for t, (_, state, _) in enumerate(drive(network, rc.RTRL(), weights, xs, ys)):
-        expected = reference.influence(step, weights.cell, network.cell.init_state(), xs[: t + 1])
+    of_loss, of_state = reference.every_gradient_and_influence(
+        step, weights.cell, weights.readout, network.cell.init_state(), xs, ys
+    )
+    for t, (gradient, state, _) in enumerate(drive(network, rc.RTRL(), weights, xs, ys)):
+        assert distance(gradient, jax.tree.map(lambda rows, t=t: rows[t], of_loss)) < EXACT
+        expected = jax.tree.map(lambda rows, t=t: rows[t], of_state)
         assert distance(rc.RTRL().influence(network.cell, weights.cell, state), expected) < EXACT
 
 
-@pytest.mark.parametrize("cell", CELLS)
+def test_derivatives_of_all_steps_at_once_are_those_of_the_unrolled_network():
+    """So that the test above rests on the network in plain Python too."""
+    make, step = CELLS["lstm"]
+    network, weights, xs, ys = problem(make, steps=3)
+    a0 = network.cell.init_state()
+    at_once = reference.every_gradient_and_influence(step, weights.cell, weights.readout, a0, xs, ys)
+    last = (
+        reference.gradient_of_one_loss(step, weights.cell, weights.readout, a0, xs, ys, 2),
+        reference.influence(step, weights.cell, a0, xs),
+    )
+    assert distance(jax.tree.map(lambda rows: rows[2], at_once), last) < EXACT
+
+
+@EACH
 def test_future_bptt_gradient_is_the_derivative_in_one_application(cell):
     make, step = CELLS[cell]
     network, weights, xs, ys = problem(make, steps=7)
@@ -59,7 +68,7 @@ def segment_gradient(step, weights, network, xs, ys, t):
     return jax.tree.map(lambda *leaves: sum(leaves), *terms)
 
 
-@pytest.mark.parametrize("cell", CELLS)
+@EACH
 def test_efficient_bptt_gradient_is_the_derivative_over_its_segment(cell):
     make, step = CELLS[cell]
     network, weights, xs, ys = problem(make, steps=6)
@@ -114,7 +123,7 @@ def general_cell(name):
     }[name]()
 
 
-@pytest.mark.parametrize("name", ["GRUCell", "LSTMCell", "own"])
+@pytest.mark.parametrize("name", [pytest.param("GRUCell", marks=pytest.mark.slow), "LSTMCell", "own"])
 def test_general_cells_are_exact_too(name):
     cell = general_cell(name)
     network, weights, xs, ys = problem(lambda n_in, n: cell)

@@ -30,8 +30,14 @@ def side_by_side(A):
     return np.block([[np.asarray(block) for block in row] for row in A])
 
 
+def often(*cells):
+    """All cells; those that are not named are slow."""
+    marks = lambda cell: () if cell in cells else pytest.mark.slow
+    return pytest.mark.parametrize("cell", [pytest.param(cell, marks=marks(cell)) for cell in CELLS])
+
+
 @pytest.mark.parametrize("late", [False, True])
-@pytest.mark.parametrize("cell", CELLS)
+@often("leaky rnn", "lstm")
 def test_kernl(cell, late):
     network, weights, xs, ys, path = setting(cell)
     learner = rc.KeRNL(learning_rate=2.0, perturbation=0.1, late_perturbation=late)
@@ -43,7 +49,7 @@ def test_kernl(cell, late):
     assert compare(path, ours, dense.kernl(path, zeta, rate=1.9, late=late)) > 1e-3
 
 
-@pytest.mark.parametrize("cell", CELLS)
+@often("leaky rnn", "gru")
 def test_dni(cell):
     network, weights, xs, ys, path = setting(cell)
     learner = rc.DNI(learning_rate=0.1, target_interval=3)
@@ -55,7 +61,7 @@ def test_dni(cell):
         assert compare(path, ours, dense.dni(path, A, *wrong)) > 1e-3
 
 
-@pytest.mark.parametrize("cell", CELLS)
+@often("rnn", "lstm")
 def test_dni_b(cell):
     network, weights, xs, ys, path = setting(cell)
     learner = rc.DNIb(learning_rate=0.1, jacobian_rate=0.2, target_interval=3)
@@ -69,7 +75,7 @@ def test_dni_b(cell):
         assert compare(path, ours, dense.dni_b(path, A, J, W_fb, *wrong)) > 1e-3
 
 
-@pytest.mark.parametrize("cell", CELLS)
+@often("lstm", "gru")
 def test_bptt_and_rtrl(cell):
     """These have autodiff for an oracle already; here they test the dense tensors that the others rest on."""
     network, weights, xs, ys, path = setting(cell)

@@ -37,7 +37,8 @@ def trained(learner, rate, seeds):
     return found.final_loss()
 
 
-@pytest.mark.parametrize("learner", ["rflo", "e-bptt"])
+#: E-BPTT carries a history besides the weights; RFLO is in the other tests of this file
+@pytest.mark.parametrize("learner", [pytest.param("rflo", marks=pytest.mark.slow), "e-bptt"])
 def test_networks_that_stop_on_the_way_end_with_the_bits_of_a_whole_run(learner):
     every = networks(learner)
     handle = every.start([{"learner": learner, "learning_rate": rate} for rate in RATES], [0, 1, 2])

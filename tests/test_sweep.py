@@ -32,7 +32,11 @@ def test_every_point_is_what_train_makes_of_its_settings():
     rates, alphas, lags = [0.01, 0.3], [0.4, 1.0], [1, 3]
     data = swept({"optimizer": rates, "network.cell.alpha": alphas, "task.t1": lags, "learner": [rc.RFLO(), rc.UORO()]})
     assert list(data.sizes) == ["optimizer", "network.cell.alpha", "task.t1", "learner", "seed", "step"]
-    for rate, alpha, lag, learner in itertools.product(rates, alphas, lags, (rc.RFLO(), rc.UORO())):
+    every = itertools.product(enumerate(rates), enumerate(alphas), enumerate(lags), enumerate((rc.RFLO(), rc.UORO())))
+    for point in every:
+        places, (rate, alpha, lag, learner) = zip(*point, strict=True)
+        if sum(places) % 2:  # half of the points still have every three settings in every combination
+            continue
         one = trained(learner, rc.Add(lag, 2), network(alpha=alpha), optimizer=rate)
         here = data.sel({"optimizer": rate, "network.cell.alpha": alpha, "task.t1": lag, "learner": learner.about.id})
         np.testing.assert_allclose(here.loss, one.loss, rtol=1e-9)
@@ -101,7 +105,7 @@ def test_a_network_has_the_same_bits_in_any_company(name, cell):
 def test_numbers_of_an_optax_optimizer_vary_where_it_shows_them():
     shown = optax.inject_hyperparams(optax.adam)(learning_rate=0.5)
     data = swept({"optimizer.learning_rate": [0.01, 0.02], "optimizer.b1": [0.5, 0.9]}, optimizer=shown)
-    for rate, b1 in itertools.product([0.01, 0.02], [0.5, 0.9]):
+    for rate, b1 in ((0.01, 0.9), (0.02, 0.5)):  # if the two were exchanged, it would show
         one = trained(rc.RFLO(), rc.Add(1, 2), network(), optimizer=optax.adam(rate, b1))
         here = data.sel({"optimizer.learning_rate": rate, "optimizer.b1": b1})
         np.testing.assert_allclose(here.loss, one.loss, rtol=1e-7)

@@ -1,5 +1,7 @@
 """The training call as its users meet it: recordings, probes, bad input, divergence, interruption."""
 
+import functools
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -101,12 +103,25 @@ CHANGED = [
 ]
 
 
-@pytest.mark.parametrize("streams", [pytest.param(1, marks=pytest.mark.slow), 3])
-@pytest.mark.parametrize(("kind", "method", "instead"), CHANGED)
+#: with streams, one for each method; `make test-all` has the others, and runs without
+EVERY_TIME = (rc.RTRL, rc.DNI, rc.EfficientBPTT)
+APPLIED_CHANGES = [
+    pytest.param(*each, streams, marks=() if streams == 3 and each[0] in EVERY_TIME else pytest.mark.slow)
+    for each in CHANGED
+    for streams in (1, 3)
+]
+
+
+@functools.cache
+def trained_cell(learner, streams):
+    """The weights of a cell after training. Those that stay as they were serve several tests."""
+    return train(learner, optimizer=0.1, seeds=1, streams=streams).weights.cell
+
+
+@pytest.mark.parametrize(("kind", "method", "instead", "streams"), APPLIED_CHANGES)
 def test_what_a_subclass_changes_is_what_is_applied(kind, method, instead, streams):
     changed = type("Changed", (kind,), {method: instead})
-    cell = lambda learner: train(learner, optimizer=0.1, seeds=1, streams=streams).weights.cell
-    start, own, moved = map(cell, (rc.Fixed(), changed(), kind()))
+    start, own, moved = (trained_cell(learner, streams) for learner in (rc.Fixed(), changed(), kind()))
     assert distance(own, start) == 0
     assert distance(moved, start) > 0
 
@@ -264,15 +279,20 @@ def test_mimic_labels_are_the_target_s_outputs(stretch):
     task = rc.Mimic(rc.RNN(3, 5, 0.5), outputs=2, stretch=stretch)
     state = task.init(jax.random.key(0), jnp.dtype("float64"))
     assert float(jnp.abs(state.weights[0].bias).max()) > 0
-    a, rows = task.target.init_state(), []
+    (h,), rows = task.target.init_state(), []
+
+    @jax.jit
+    def step(weights, readout, h, row):
+        (gate,) = weights
+        h = 0.5 * h + 0.5 * jnp.tanh(gate.rec @ h + gate.inp @ row + gate.bias[:, 0])
+        return h, readout.W @ h + readout.b
+
     for number in range(2):
         before = state
         (x, y, *_), state = task.block(before, jax.random.key(number), jnp.array(number), jnp.dtype("float64"))
         for row, label in zip(x, y, strict=True):
-            gate = before.weights[0]
-            z = gate.rec @ a[0] + gate.inp @ row + gate.bias[:, 0]
-            a = (0.5 * a[0] + 0.5 * jnp.tanh(z),)
-            rows.append(jnp.abs(before.readout.W @ a[0] + before.readout.b - label).max())
+            h, z = step(before.weights, before.readout, h, row)
+            rows.append(jnp.abs(z - label).max())
         assert bool((x[::stretch] == x[stretch - 1 :: stretch]).all())
     assert max(rows) < 1e-12
 

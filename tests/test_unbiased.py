@@ -31,8 +31,18 @@ def exact(network, weights, xs, ys, steps):
     return np.concatenate([np.ravel(leaf) for leaf in jax.tree.leaves(M)])
 
 
-@pytest.mark.parametrize("cell", CELLS)
-@pytest.mark.parametrize("name", STOCHASTIC)
+#: every learner on the leaky cell, and each other cell with one of them
+OFTEN = {*((name, "leaky rnn") for name in STOCHASTIC), ("uoro", "rnn"), ("kf-rtrl", "gru"), ("r-kf-rtrl", "lstm")}
+
+
+@pytest.mark.parametrize(
+    ("name", "cell"),
+    [
+        pytest.param(name, cell, marks=() if (name, cell) in OFTEN else pytest.mark.slow)
+        for name in STOCHASTIC
+        for cell in CELLS
+    ],
+)
 def test_expectation_is_rtrl_s_tensor(name, cell):
     network, weights, xs, ys = problem(CELLS[cell][0], n=2, n_in=1, steps=4)
     every, steps = estimates(STOCHASTIC[name], network, weights, xs, ys, 2**16)
@@ -47,10 +57,10 @@ def test_expectation_is_rtrl_s_tensor(name, cell):
 def test_full_rank_kronecker_sum_is_rtrl_without_randomness(cell):
     network, weights, xs, ys = problem(CELLS[cell][0], n=2, n_in=2, steps=8)
     learner = rc.ROK(r=5)  # ahat has n + n_in + 1 = 5 entries
+    expected = rc.RTRL().influence(network.cell, weights.cell, drive(network, rc.RTRL(), weights, xs, ys)[-1][1])
     for signs in (np.ones((8, 6)), -np.ones((8, 6)), np.random.default_rng(0).choice([-1.0, 1.0], (8, 6))):
         state = drive(network, learner, weights, xs, ys, noise=jnp.array(signs))[-1][1]
         M = learner.influence(network.cell, weights.cell, state)
-        expected = rc.RTRL().influence(network.cell, weights.cell, drive(network, rc.RTRL(), weights, xs, ys)[-1][1])
         assert distance(M, expected) < EXACT
 
 
@@ -98,8 +108,17 @@ def test_noise_has_zero_mean_and_unit_variance(nu):
     assert abs(later) < 5 / np.sqrt(len(sample))
 
 
-@pytest.mark.parametrize("learner", [rc.UORO, rc.KFRTRL, rc.RKFRTRL])
-@pytest.mark.parametrize("nu", [noise.gaussian, noise.uniform])
+@pytest.mark.parametrize(
+    ("learner", "nu"),
+    [
+        (rc.UORO, noise.gaussian),
+        (rc.KFRTRL, noise.uniform),
+        (rc.RKFRTRL, noise.gaussian),
+        pytest.param(rc.UORO, noise.uniform, marks=pytest.mark.slow),
+        pytest.param(rc.KFRTRL, noise.gaussian, marks=pytest.mark.slow),
+        pytest.param(rc.RKFRTRL, noise.uniform, marks=pytest.mark.slow),
+    ],
+)
 def test_other_noise_is_unbiased_within_its_sampling_error(learner, nu):
     network, weights, xs, ys = problem(CELLS["rnn"][0], n=2, n_in=1, steps=3)
     learner, draws = learner(nu=nu, initial_scale=0.0), 40_000
