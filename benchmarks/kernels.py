@@ -35,6 +35,8 @@ WARPS = {8: (1,), 16: (1, 2), 32: (1, 2, 4), 64: (2, 4, 8), 128: (8, 16)}
 OF_PRODUCTS = {8: (1, 2), 16: (1, 2, 4), 32: (1, 2, 4), 64: (8, 16)}
 OF_RTRL = {8: (1, 2), 16: (4, 8), 32: (16,)}
 TRIED = {"kf-rtrl": OF_PRODUCTS, "r-kf-rtrl": OF_PRODUCTS, "rtrl": OF_RTRL}
+#: cells with several gates
+OF_GATES = {8: (1,), 16: (1, 2), 32: (2, 4), 64: (4, 8)}
 #: kernels that take longer spill registers, and are not timed for many networks: it would take minutes
 SLOW_MICROSECONDS = 40
 
@@ -45,15 +47,15 @@ def experiment_of(learner: str, cell: str, n: int) -> Experiment:
     return specialised(Experiment.of(network, {"applied": rc.LEARNERS[learner]()}, 1e-4, rc.Add()).traced, "chip")
 
 
-def kernel_of(experiment: Experiment, warps: int, steps: int):
+def kernel_of(experiment: Experiment, warps: int, steps: int, precision: str):
     """All steps of many networks: a function of their states and rows."""
     zero, last = jnp.zeros((), "int32"), jnp.full((), steps, "int32")
     step = functools.partial(take, experiment)
-    one = lambda state, rows: loop(step, state, rows, zero, last, zero, How(warps), rounds(experiment))
+    one = lambda state, rows: loop(step, state, rows, zero, last, zero, How(warps, precision), rounds(experiment))
     return jax.jit(lambda states, rows: jax.vmap(one)(states, rows))
 
 
-def compiled(setting):
+def compiled(setting, precision):
     """A setting with its compiled program and the seconds that compiling took, or with the error."""
     learner, cell, n, warps, (count, steps) = setting
     try:
@@ -63,7 +65,7 @@ def compiled(setting):
         states = jax.tree.map(many, carry.learning)
         flowing = jax.tree.map(lambda leaf: many(leaf, steps), rows)
         began = time.perf_counter()
-        program = kernel_of(experiment, warps, steps).lower(states, flowing).compile()
+        program = kernel_of(experiment, warps, steps, precision).lower(states, flowing).compile()
         return setting, program, (states, flowing), time.perf_counter() - began
     except Exception as error:  # whatever it is, the other settings go on
         return setting, None, f"{type(error).__name__}: {str(error)[:200]}", 0.0
@@ -105,6 +107,7 @@ def main() -> None:
     parser.add_argument("--learners", default="fixed,rflo,uoro,kf-rtrl,r-kf-rtrl,kernl,dni,dni-b,e-bptt,f-bptt,rtrl")
     parser.add_argument("--cells", default="rnn")
     parser.add_argument("--sizes", default="32")
+    parser.add_argument("--precision", default="float32")
     parser.add_argument("--table", type=Path, help="also write the engine's table, measured.json")
     parser.add_argument("--out", type=Path, default=Path("kernels.json"))
     given = parser.parse_args()
@@ -113,11 +116,11 @@ def main() -> None:
         for learner in given.learners.split(",")
         for cell in given.cells.split(",")
         for n in given.sizes.split(",")
-        for warps in TRIED.get(learner, WARPS).get(int(n), ())
+        for warps in (TRIED.get(learner, WARPS) if cell == "rnn" else OF_GATES).get(int(n), ())
         for counts in (FEW, MANY)
     ]
     with ThreadPoolExecutor(os.cpu_count()) as pool:  # compiling would disturb what is timed, so it comes first
-        programs = list(pool.map(compiled, settings))
+        programs = list(pool.map(functools.partial(compiled, precision=given.precision), settings))
     found, slow = [], set()
     for setting, program, about, compiling in programs:
         *kind, (count, steps) = setting

@@ -26,24 +26,15 @@ def shapes(cell, learner, n_out=2, optimizer=0.02):
 
 
 def setting(*parts, **settings):
-    """The same with numbers: any weights, traces and rows will do, and those of NumPy compile nothing."""
+    """The same with small numbers: any weights, traces and noise will do, and those of NumPy compile nothing."""
     experiment, state, (rows, noise) = shapes(*parts, **settings)
     rng = np.random.default_rng(0)
     if any(leaf.dtype.kind not in "fb" for leaf in jax.tree.leaves(state)):  # weights with a list of places
         state = jax.jit(lambda key: experiment.step.init(key)._replace(t=None))(jax.random.key(0))
-    state, (rows, noise) = jax.tree.map(lambda like: filled(rng, like), (state, (rows, noise)))
-    return (
-        experiment,
-        state,
-        (rows._replace(label=np.exp(rows.label) / np.exp(rows.label).sum(1, keepdims=True)), noise),
-    )
-
-
-def filled(rng, like):
-    if isinstance(like, jax.Array):
-        return like
-    scale = 1.0 if like.shape[:1] == (STEPS,) else 0.1
-    return (scale * rng.normal(size=like.shape)).astype(like.dtype)
+    drawn = lambda like, scale=0.1: (scale * rng.normal(size=like.shape)).astype(like.dtype)
+    state, noise = jax.tree.map(lambda leaf: leaf if isinstance(leaf, jax.Array) else drawn(leaf), (state, noise))
+    x, y = drawn(rows.x, 1.0), np.exp(drawn(rows.label, 1.0))
+    return experiment, state, (Rows(x, y / y.sum(1, keepdims=True)), noise)
 
 
 def inside(experiment, how=PLAYED):
@@ -80,6 +71,7 @@ def apart(cell, learner, other=None, **settings):
     assert jax.tree.structure(here) == jax.tree.structure(there)
     pairs = list(zip(*([*jax.tree.leaves(end), *ways(end)] for end in (here, there)), strict=True))
     assert all((ours.shape, ours.dtype) == (theirs.shape, theirs.dtype) for ours, theirs in pairs)
+    assert all(largest(theirs) < 1e3 for _, theirs in pairs)
     return max(largest(ours, theirs) / max(largest(theirs), 1e-30) for ours, theirs in pairs)
 
 

@@ -11,8 +11,11 @@ import pytest
 import recurra as rc
 from driving import experiment
 from recurra.engine import tuning
+from recurra.engine.experiment import Experiment
 from recurra.engine.on_chip.fits import DoesNotFitError, padded_bytes
+from recurra.engine.on_chip.rules import UnsupportedError
 from recurra.engine.protocol import Members
+from recurra.step import APPLIED
 from small_runs import asks_to_stop_after
 from small_runs import train as train_small
 
@@ -104,6 +107,18 @@ OPTIMIZERS = {"momentum": rc.SGD(0.03, 0.9), "adam": rc.Adam(0.01), "rmsprop": o
 
 
 @slow
+@pytest.mark.parametrize("learner", [rc.FutureBPTT(T=5), rc.EfficientBPTT(T=8)], ids=lambda learner: learner.about.id)
+def test_rings_in_several_streams(learner):
+    compare(learner, rc.Add(1, 2), streams=2, steps=150)
+
+
+@slow
+def test_what_is_due_after_a_round_is_refused_too():
+    with pytest.raises((DoesNotFitError, UnsupportedError), match=r"puts axes \(2, 7\) into the shape \(14,\)"):
+        train(rc.EfficientBPTT(T=7), streams=2)
+
+
+@slow
 @pytest.mark.parametrize("name", OPTIMIZERS)
 def test_optimizers(name):
     compare(optimizer=OPTIMIZERS[name])
@@ -140,6 +155,24 @@ def test_a_run_has_the_same_bits_wherever_it_is_cut(learner):
 
 
 @slow
+def test_a_piece_lies_in_as_many_blocks_as_a_call_draws():
+    """Before labels come there are no whole strides, and pieces end anywhere."""
+    whole = Experiment.of(squared["net"], {APPLIED: rc.RFLO()}, 0.03, late(130))
+    straight, cut = [], []
+    for found, stops in ((straight, (300,)), (cut, (5, 300))):
+        with PLAYED.prepare(whole, Members.of_seeds(jax.random.key(0), (0,))) as run:
+            found.append(losses(run, *stops))
+    assert np.array_equal(straight, cut, equal_nan=True)
+
+
+@slow
+def test_without_64_bits_it_is_the_same():
+    with jax.enable_x64(False):
+        compare(rc.EfficientBPTT(T=7), late(3, **EVENTS), **squared)
+        compare(rc.UORO(), rc.Add(1, 2))
+
+
+@slow
 def test_longer_kernels_have_the_same_bits():
     assert same_bits(train(engine=rc.OnChipEngine(interpret=True, chunk=384), steps=500), train(steps=500))
 
@@ -169,7 +202,7 @@ def test_an_interrupted_run_is_usable_and_goes_on_from_its_checkpoint(tmp_path):
 
 @slow
 def test_members_that_differ_in_numbers():
-    vary = {"optimizer": [0.01, 0.1], "cell.alpha": [0.5, 1.0]}
+    vary = {"optimizer": [0.01, 0.1], "network.cell.alpha": [0.5, 1.0]}
     sweep = lambda engine: rc.sweep(
         net(), rc.RFLO(), rc.Add(1, 2), vary=vary, steps=200, seeds=2, window=1, engine=engine, progress=False
     )

@@ -1,5 +1,7 @@
 """Every rule of the on-chip engine gives what the plain operation gives, whatever stands in the padding."""
 
+import sys
+
 import jax
 import jax.extend
 import jax.numpy as jnp
@@ -25,13 +27,22 @@ from on_chip_rules import (
     number,
     wholes,
 )
-from recurra.engine.on_chip import rules
 from recurra.engine.on_chip.padding import cut, pad, padded_shape, padded_size
 from recurra.engine.on_chip.program import carry_out
 from recurra.engine.on_chip.rules import RULES, UnsupportedError
 
 #: rules for names that operations have in other versions of JAX, or that only transformations make
-ELSEWHERE = {"pjit", "closed_call", "core_call", "remat", "checkpoint", "stop_gradient", "copy", "copy_p"}
+ELSEWHERE = {
+    "pjit",
+    "closed_call",
+    "core_call",
+    "remat",
+    "checkpoint",
+    "stop_gradient",
+    "copy",
+    "copy_p",
+    "one_minus_square",
+}
 SHAPES = [(5,), (3, 7), (2, 1, 11)]
 
 
@@ -92,6 +103,18 @@ def test_calls_and_loops():
     compare(together(CALLS), floats(5, 3))
 
 
+def test_batches():
+    """As several streams are: what `jax.vmap` makes of a program."""
+    tables = {name: lambda x, f=f: f(x, 0) for name, f in (REDUCING | ARGUMENT).items()}
+    tables |= {name: f for name, f in CALLS.items() if name != "while"}
+    compare(jax.vmap(together(tables)), floats(3, 5, 2))
+    compare(jax.vmap(lambda W, x: (W @ x, x @ W.T, jnp.outer(x, x)), (None, 0)), floats(5, 7), floats(3, 7))
+    unnumbered = {name: f for name, f in MOVES.items() if name != "diagonal"}
+    compare(jax.vmap(together(unnumbered)), floats(3, 7, 5))
+    numbered = {name: NUMBERED[name] for name in ("row", "set", "set, clipped", "get, clipped", "get, filled by 1")}
+    compare(jax.vmap(together(numbered), (0, None)), floats(3, 7, 5), number(2), also=[(floats(3, 7, 5), number(8))])
+
+
 def test_constants_of_a_program_are_padded_too():
     own = floats(3)
     compare(lambda x: x * own, floats(5, 3))
@@ -125,11 +148,13 @@ REFUSED = {
     "an operation without a rule": (lambda x: jnp.sort(x, axis=0), "uses 'sort', which has no form inside a kernel"),
     "sums at places": (lambda x: x.at[0].add(1), "uses 'scatter-add'"),
     "complex numbers": (lambda x: jnp.real(lax.complex(x, x)), "uses 'complex'"),
-    "columns by a number": (lambda x: x.at[:, np.array([1, 2])].set(0), "writes to places that are numbers"),
+    "columns by numbers": (lambda x: x.at[:, np.array([1, 2])].set(0), "writes to places that are numbers"),
     "part of a row": (lambda x: x.at[jnp.array(1), :2].set(0), "writes to places that are numbers"),
     "several rows": (lambda x: x.at[np.array([1, 2])].set(0), "writes to places that are numbers"),
     "entries": (lambda x: x[np.array([1, 2]), np.array([0, 1])], "reads from places that are numbers"),
+    "entries by streams": (jax.vmap(lambda x: x[jnp.argmax(x)]), "reads from places that are numbers"),
     "a table of rows": (lambda x: x[np.array([[1, 2], [0, 1]])], "reads from places that are numbers"),
+    "loops of several lengths": (jax.vmap(CALLS["while"]), "goes on until all of several streams have ended"),
     "inner arrays": (lambda x: jax.jit(lambda x: x * np.arange(3, dtype="float32"))(x), "keeps an array inside"),
 }
 
@@ -160,7 +185,7 @@ def test_a_rule_that_heeds_padding_is_noticed(name, monkeypatch):
 
 @pytest.mark.parametrize("name", ["reduce_sum", "dot_general"])
 def test_a_rule_without_its_mask_is_noticed(name, monkeypatch):
-    monkeypatch.setattr(rules, "counted", lambda array, *_: array)
+    monkeypatch.setattr(sys.modules[RULES[name].__module__], "counted", lambda array, *_: array)
     with pytest.raises(AssertionError):
         compare(WRONG[name], floats(5, 3))
 

@@ -142,7 +142,7 @@ class UnitwiseCell(Cell):
     def push(self, weights: Gates, trace: Trace, v: Tangent) -> Tangent:
         is_plain = all(isinstance(gate.rec, Array) for gate in weights if gate.rec is not None)
         if v[0].ndim == 2 and is_plain and self.is_recurrent:  # one product of matrices for all gates and the leak
-            through = [None if J is None else matvec(J, v[0]) for J in self._seen(weights, trace)]
+            through = [None if J is None else matvec(J, v[0]) for J in self.seen_blocks(weights, trace)]
             leaks = (map(mul, H[1:], v[1:]) for H in trace.H)
         else:
             zdot = [None if gate.rec is None else matvec(gate.rec, v[0]) for gate in weights]
@@ -215,7 +215,7 @@ class UnitwiseCell(Cell):
     def seen_columns(self, weights: Gates, trace: Trace) -> Float[Array, "S n"]:
         """The columns of J for a[0], the variable that gates receive. All other columns are diagonal blocks from H."""
         nothing = jnp.zeros((self.n, self.n), self.dtype)
-        return jnp.concatenate([nothing if J is None else J for J in self._seen(weights, trace)])
+        return jnp.concatenate([nothing if J is None else J for J in self.seen_blocks(weights, trace)])
 
     def beside_leaks(self, H: Blocks, rows: Float[Array, "*k S"], seen: Float[Array, "*k n"]) -> Float[Array, "*k S"]:
         """`rows` times J. `seen` is their product with `seen_columns`; the other columns follow from H."""
@@ -224,7 +224,7 @@ class UnitwiseCell(Cell):
         leak = lambda q: (None if each[q] is None else times(c, each[q]) for c, each in zip(parts, H, strict=True))
         return jnp.concatenate([seen, *(add_or_zero(parts[q], *leak(q)) for q in range(1, self.states))], axis=-1)
 
-    def _seen(self, weights: Gates, trace: Trace) -> list[Float[Array, "n n"] | None]:
+    def seen_blocks(self, weights: Gates, trace: Trace) -> list[Float[Array, "n n"] | None]:
         """For each state variable its derivative in a[0], through the leak and all gates."""
         eye = jnp.eye(self.n, dtype=self.dtype)
         matrices = [None if gate.rec is None else full(gate.rec) for gate in weights]

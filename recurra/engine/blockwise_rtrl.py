@@ -6,6 +6,7 @@ blocks stand side by side, so nothing is cut or joined, and every size can be pa
 
 from typing import Any
 
+import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, PRNGKeyArray
 
@@ -32,28 +33,29 @@ class BlockwiseRTRL(PastFacing):
         return tuple(Sources(*(None if w is None else block(w) for w in gate)) for gate in weights)
 
     def advance(self, tick: Tick, state: Blockwise, noise: None) -> Blockwise:
-        H, D, ahat = tick.trace
-        own = jnp.eye(unitwise(tick.cell).n, dtype=tick.cell.dtype)[:, :, None]  # Mbar is zero except where k = i
+        cell, (H, D, ahat) = unitwise(tick.cell), tick.trace
+        J = cell.seen_blocks(tick.weights, tick.trace)
+        own = jnp.eye(cell.n, dtype=cell.dtype)[:, :, None]  # Mbar is zero except where k = i
 
         def advanced(g: int, u: Array, M: tuple[Array, ...]) -> tuple[Array, ...]:
-            heard = [
-                None if gate.rec is None else jnp.tensordot(gate.rec, M[0], 1, precision=EXACT) for gate in tick.weights
-            ]
-            row = lambda p: add_or_zero(
-                M[p], *map(_times, H[p], M), *map(_times, D[p], heard), _times(D[p][g], own * u)
-            )
+            seen = [None if block is None else _summed(block, M[0]) for block in J]
+            Mbar = [_times(d[g], own * u) for d in D]
+            row = lambda p: add_or_zero(M[p], seen[p], *map(_times, H[p][1:], M[1:]), Mbar[p])
             return tuple(map(row, range(len(M))))
 
         each = lambda g, blocks: (None if M is None else advanced(g, u, M) for u, M in zip(ahat, blocks, strict=True))
         return tuple(Sources(*each(g, blocks)) for g, blocks in enumerate(state))
 
     def contract(self, cell: Cell, weights: Weights, c: Credit, state: Blockwise) -> Weights:
-        weighed = lambda M: add(
-            *(None if u is None else jnp.tensordot(u, m, 1, precision=EXACT) for u, m in zip(c, M, strict=True))
-        )
+        weighed = lambda M: add(*(None if u is None else _summed(u, m) for u, m in zip(c, M, strict=True)))
         return tuple(Sources(*(None if M is None else weighed(M) for M in blocks)) for blocks in state)
 
 
 def _times(d: Float[Array, " #n"] | None, M: Float[Array, "n i j"] | None) -> Any:
     """d[k] M[k, i, j]."""
     return None if d is None or M is None else d[:, None, None] * M
+
+
+def _summed(W: Float[Array, "*l n"], M: Float[Array, "n i j"]) -> Float[Array, "*l i j"]:
+    """Σ_k W[l, k] M[k, i, j]."""
+    return jax.lax.dot_general(W, M, (((W.ndim - 1,), (0,)), ((), ())), precision=EXACT)

@@ -153,6 +153,7 @@ class MembersRun:
         stride = self._plan.stride
         if stride == 1:
             return stop
+        stop = min(stop, start // stride * stride + self._plan.capacity)  # a call holds so many whole strides
         first, last = -(-max(start, self._experiment.horizon) // stride) * stride, stop // stride * stride
         if start < first:
             return min(first, stop)

@@ -13,6 +13,7 @@ from recurra.engine.hardware import bytes_of, core_device
 from recurra.engine.on_chip.fits import check_fitting, shapes
 from recurra.engine.on_chip.fold import advance
 from recurra.engine.on_chip.loop import How
+from recurra.engine.on_chip.products import PRECISIONS
 from recurra.engine.on_chip.table import warps_for
 from recurra.engine.plan import Plan
 from recurra.engine.protocol import Members
@@ -28,19 +29,25 @@ class OnChipEngine:
 
     It needs an NVIDIA GPU, numbers of type float32, and nothing to record. `warps` is how many groups of 32 threads
     share a network; None: as measured, for so many networks, or with `alike` for any number of them, so that the bits
-    of a network depend on no other one. One kernel takes at most `chunk` steps. With `interpret` the same kernels are
-    played on the cores, slowly, for tests.
+    of a network depend on no other one. One kernel takes at most `chunk` steps. Products of matrices are exact to
+    float32, unless `precision` is "tf32x3" or "tf32", which is faster for KF-RTRL, R-KF-RTRL and RTRL. With `interpret`
+    the same kernels are played on the cores, slowly, for tests.
     """
 
     warps: int | None = None
     chunk: int = tuning.ON_CHIP_STEPS
     alike: bool = False
+    precision: str = "float32"
     interpret: bool = False
 
     def __post_init__(self) -> None:
         checks.flag(self, "alike")
         checks.flag(self, "interpret")
         checks.whole(self, "chunk")
+        if self.precision not in PRECISIONS:
+            raise ValueError(
+                f"`precision` of OnChipEngine must be one of {', '.join(PRECISIONS)}, and is {self.precision!r}."
+            )
         object.__setattr__(self, "chunk", int(self.chunk))
         if self.warps is not None:
             checks.whole(self, "warps")
@@ -57,7 +64,7 @@ class OnChipEngine:
             members = members._replace(numbers=numbers_for(experiment, members.numbers))
         check_fitting(experiment, device)
         count = len(members.keys)
-        how = How(self.warps or warps_for(experiment, count, self.alike), self.interpret)
+        how = How(self.warps or warps_for(experiment, count, self.alike), self.precision, self.interpret)
         carry, rows = shapes(experiment)
         blocks = tuning.ON_CHIP_BYTES // (bytes_of(rows) * count)
         capacity = BLOCK * max(1, min(blocks, -(-self.chunk // BLOCK)))

@@ -10,11 +10,13 @@ import numpy as np
 from jaxtyping import PRNGKeyArray, PyTree
 
 from recurra.engine.experiment import Carry, Experiment
-from recurra.engine.on_chip.fold import take
-from recurra.engine.on_chip.padding import padded_shape
-from recurra.engine.on_chip.program import carry_out
+from recurra.engine.on_chip.fold import advance
+from recurra.engine.on_chip.loop import How
+from recurra.engine.on_chip.padding import padded_shape, padded_size
 from recurra.engine.on_chip.rules import UnsupportedError
 from recurra.engine.tuning import ON_CHIP_STATE_BYTES
+from recurra.step import APPLIED
+from recurra.tasks.base import BLOCK
 
 
 class DoesNotFitError(ValueError):
@@ -67,10 +69,11 @@ def padded_bytes(experiment: Experiment) -> int:
 
 def _fitting_size(experiment: Experiment) -> int | None:
     """The largest n, down from the present one by halves, whose network fits; None if there is none."""
-    cell = experiment.step.network.cell
-    n = getattr(cell, "n", 1)
-    n = 1 << (int(n) - 1).bit_length() - 1
-    while n >= 1:
+    cell: Any = experiment.step.network.cell
+    if not any(field.name == "n" for field in dataclasses.fields(cell)):
+        return None
+    n = padded_size(cell.n) // 2
+    while n:
         smaller = eqx.tree_at(lambda each: each.step.network.cell, experiment, dataclasses.replace(cell, n=n))
         if padded_bytes(smaller) <= ON_CHIP_STATE_BYTES:
             return n
@@ -79,17 +82,15 @@ def _fitting_size(experiment: Experiment) -> int | None:
 
 
 def _unsupported(experiment: Experiment) -> str | None:
-    """What a step does that has no form inside a kernel, if there is anything."""
-    learner = next(iter(experiment.step.learners.values()))
-    carry, rows = shapes(experiment)
-    row = jax.tree.map(lambda leaf: jax.ShapeDtypeStruct(leaf.shape[1:], leaf.dtype), rows)
-    t = jax.ShapeDtypeStruct((), jnp.int32)
-    step = lambda learning, row, t: take(experiment, learning, row, t)
-    program = jax.make_jaxpr(step)(carry.learning, row, t)
-    padded = lambda leaf: jax.ShapeDtypeStruct(padded_shape(leaf.shape), leaf.dtype)
-    given = jax.tree.map(padded, (list(program.consts), jax.tree.leaves((carry.learning, row, t))))
+    """What a step, or the drawing of its inputs, does that has no form inside a kernel, if there is anything."""
+
+    def whole(experiment: Experiment, key: PRNGKeyArray) -> Any:
+        zero = jnp.zeros((), "int32")
+        return advance(How(interpret=True), experiment, *experiment.init(key), zero, zero, BLOCK)
+
     try:
-        jax.eval_shape(lambda constants, values: carry_out(program, *values, constants=constants), *given)
+        eqx.filter_eval_shape(whole, experiment, jax.random.key(0))
     except UnsupportedError as error:
-        return f"{learner.name} with {experiment.step.network.cell.name} {error}. Use another learner or size"
+        learner, cell = experiment.step.learners[APPLIED], experiment.step.network.cell
+        return f"{learner.name} with {cell.name} {error}. Use another learner or size"
     return None

@@ -14,6 +14,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Int, PyTree
 
 from recurra.engine.on_chip.padding import cut, pad, padded_shape
+from recurra.engine.on_chip.products import products_in
 from recurra.engine.on_chip.program import carry_out
 
 #: what a step returns: the next state, and what is kept of it
@@ -33,9 +34,13 @@ class Rounds(NamedTuple):
 
 
 class How(NamedTuple):
-    """How a kernel is built: the warps of 32 threads that share a network, and whether it is only played on a CPU."""
+    """How a kernel is built: the warps of 32 threads that share a network, and one of `products.PRECISIONS`.
+
+    With `interpret` it is only played on a CPU.
+    """
 
     warps: int = 1
+    precision: str = "float32"
     interpret: bool = False
 
 
@@ -93,9 +98,13 @@ def loop(
         for ref, value in zip(state_refs, end, strict=True):
             ref[...] = _unflagged(value)
 
+    def traced(*refs: Any) -> None:
+        with products_in(how.precision):
+            kernel(*refs)
+
     results = [_result(leaf) for leaf in leaves] + [_result(leaf, capacity) for leaf in kept_leaves]
     options = {} if how.interpret else {"compiler_params": triton.CompilerParams(num_warps=how.warps, num_stages=1)}
-    call = pl.pallas_call(kernel, out_shape=results, interpret=how.interpret, name="steps", **cast(Any, options))
+    call = pl.pallas_call(traced, out_shape=results, interpret=how.interpret, name="steps", **cast(Any, options))
     inputs = [pad(_unflagged(jnp.asarray(leaf))) for leaf in taken]
     found = call(jnp.stack([first, last, before]), *inputs, *(pad(_unflagged(leaf), skip=1) for leaf in flowing))
     shapes = [leaf.shape for leaf in leaves] + [(capacity, *leaf.shape) for leaf in kept_leaves]

@@ -14,6 +14,8 @@ from jaxtyping import Array, Int
 from recurra.engine.on_chip.padding import counted, padded_shape, padded_size, places
 from recurra.engine.on_chip.rules import Site, UnsupportedError, Value, rule, total, without
 
+#: what is said of the other forms of `gather`
+ELSEWHERE = "reads from places that are numbers of their own, other than rows by their numbers"
 #: for each place along an axis of the result, the place that its entry comes from; outside: nothing, which is zero
 Source = Callable[[Int[Array, "..."]], Int[Array, "..."]]
 
@@ -143,35 +145,64 @@ def _rev(site: Site, operand: Value) -> Array:
 
 @rule("scatter")
 def _scatter(site: Site, operand: Value, index: Value, update: Value) -> Array:
-    """`ring.at[i].set(row)`, for a single number i."""
-    numbers = site.params["dimension_numbers"]
-    is_row = numbers.scatter_dims_to_operand_dims == numbers.inserted_window_dims == (0,)
-    is_whole = site.taken[1].shape == (1,) and site.taken[2].shape == site.shape[1:]
+    """`ring.at[i].set(row)`, for a single number i, along any axis."""
+    numbers, shape = site.params["dimension_numbers"], site.shape
+    axis = int(next(iter(numbers.scatter_dims_to_operand_dims), 0))
+    is_row = numbers.scatter_dims_to_operand_dims == numbers.inserted_window_dims == (axis,)
+    is_whole = site.taken[1].shape == (1,) and site.taken[2].shape == (*shape[:axis], *shape[axis + 1 :])
     if not is_row or not is_whole or site.params["update_jaxpr"] is not None:
         raise UnsupportedError("writes to places that are numbers of their own, other than a row by its number")
     index = index.reshape(()).astype("int32")
     if site.params["mode"] == GatherScatterMode.CLIP:
-        index = jnp.clip(index, 0, site.shape[0] - 1)
-    return with_row(operand, index, update)  # a number outside changes padding at most
+        index = jnp.clip(index, 0, shape[axis] - 1)
+    return with_row(operand, index, update, axis)  # a number outside changes padding at most
 
 
 @rule("gather")
 def _gather(site: Site, operand: Value, index: Value) -> Array:
-    """`array[i]` for one number i, or for a list of them, along the first axis."""
-    numbers, sizes, size = site.params["dimension_numbers"], site.params["slice_sizes"], site.taken[0].shape[0]
-    listed = site.taken[1].shape[:-1]
-    is_row = numbers.start_index_map == numbers.collapsed_slice_dims == (0,) and sizes[1:] == site.taken[0].shape[1:]
-    if not is_row or len(listed) > 1 or numbers.operand_batching_dims:
-        raise UnsupportedError("reads from places that are numbers of their own, other than rows by their numbers")
-    along = lambda numbers, like: jnp.broadcast_to(numbers.reshape(-1, *(1,) * (like.ndim - 1)), like.shape)
-    one = lambda numbers, like: along(numbers, like) if listed and like.ndim else numbers.reshape(())
-    wanted = jnp.clip(index, 0, size - 1).astype("int32")
-    found = moved(operand, size, 0, listed[0] if listed else 1, lambda place: one(wanted, place))
-    found = found if listed else without(found, (0,))
+    """`array[i]` for one number i, or for a list of them along an axis, or as many rows from number i on."""
+    numbers, listed = site.params["dimension_numbers"], site.taken[1].shape[:-1]
+    if numbers.operand_batching_dims or len(listed) > 1:
+        raise UnsupportedError(ELSEWHERE)
+    found, inside = (_listed if listed else _window)(site, operand, index)
     if site.params["mode"] != GatherScatterMode.FILL_OR_DROP:
         return found
-    inside, fill = one((index >= 0) & (index < size), found), site.params["fill_value"]
+    fill = site.params["fill_value"]
     return jnp.where(inside, found, jnp.asarray(_outside(operand.dtype) if fill is None else fill, found.dtype))
+
+
+def _window(site: Site, operand: Array, index: Array) -> tuple[Array, Array]:
+    """A part of the array that begins at some numbers, and whether it lies inside."""
+    numbers, sizes, before = site.params["dimension_numbers"], site.params["slice_sizes"], site.taken[0].shape
+    inside = jnp.ones((), bool)
+    for k, axis in enumerate(map(int, numbers.start_index_map)):
+        most = before[axis] - sizes[axis]
+        start = row(index, len(numbers.start_index_map), jnp.int32(k))
+        inside = inside & (start >= 0) & (start <= most)
+        if most:
+            first = jnp.clip(start, 0, most).astype("int32")
+            operand = moved(operand, before[axis], axis, sizes[axis], lambda place, first=first: first + place)
+    dropped = tuple(map(int, numbers.collapsed_slice_dims))
+    return without(operand, dropped) if dropped else operand, inside
+
+
+def _listed(site: Site, operand: Array, index: Array) -> tuple[Array, Array]:
+    """Rows by a list of numbers along an axis, and which of them lie inside."""
+    numbers, sizes, before = site.params["dimension_numbers"], site.params["slice_sizes"], site.taken[0].shape
+    axis = int(numbers.collapsed_slice_dims[0]) if numbers.collapsed_slice_dims else 0
+    rest = (*before[:axis], 1, *before[axis + 1 :])
+    is_rows = numbers.start_index_map == numbers.collapsed_slice_dims == (axis,) and tuple(sizes) == rest
+    if not is_rows or axis in numbers.offset_dims:
+        raise UnsupportedError(ELSEWHERE)
+
+    def along(each: Array, like: Array) -> Array:
+        if not like.ndim:
+            return each.reshape(())
+        return jnp.broadcast_to(each.reshape(*(1,) * axis, -1, *(1,) * (like.ndim - axis - 1)), like.shape)
+
+    wanted = jnp.clip(index, 0, before[axis] - 1).astype("int32")
+    found = moved(operand, before[axis], axis, site.taken[1].shape[0], lambda place: along(wanted, place))
+    return found, along((index >= 0) & (index < before[axis]), found)
 
 
 def _outside(dtype: Any) -> Any:
@@ -186,6 +217,6 @@ def row(array: Array, size: int, number: Any) -> Array:
     return without(moved(array, size, 0, 1, lambda _: number), (0,))
 
 
-def with_row(array: Array, number: Any, row: Value) -> Array:
-    """The padded array with another row `number`."""
-    return jnp.where(places(array.shape, 0) == number, jnp.broadcast_to(row, array.shape), array)
+def with_row(array: Array, number: Any, row: Value, axis: int = 0) -> Array:
+    """The padded array with another row `number` along an axis."""
+    return jnp.where(places(array.shape, axis) == number, jnp.expand_dims(row, axis), array)

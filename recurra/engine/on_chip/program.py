@@ -9,7 +9,7 @@ import numpy as np
 from jax.extend.core import ClosedJaxpr, Jaxpr, Literal
 from jaxtyping import Array
 
-from recurra.engine.on_chip import moves
+from recurra.engine.on_chip import moves, products  # noqa: F401 (both register rules)
 from recurra.engine.on_chip.padding import padded_shape
 from recurra.engine.on_chip.rules import RULES, Results, Site, UnsupportedError, rule
 
@@ -106,6 +106,8 @@ def _cond(site: Site, which: Any, *operands: Any) -> Results:
 @rule("while")
 def _while(site: Site, *operands: Any) -> Results:
     goes_on, body = (_closed(site.params[name]) for name in ("cond_jaxpr", "body_jaxpr"))
+    if goes_on.jaxpr.outvars[0].aval.shape:
+        raise UnsupportedError("has a loop that goes on until all of several streams have ended theirs")
     of_test, of_body = site.params["cond_nconsts"], site.params["body_nconsts"]
     test, fixed, start = operands[:of_test], operands[of_test : of_test + of_body], operands[of_test + of_body :]
     again = lambda state: carry_out(goes_on, *test, *state)[0]

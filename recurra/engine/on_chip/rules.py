@@ -1,4 +1,4 @@
-"""How each operation of a traced program is written inside a kernel: elementwise operations, sums and products.
+"""How each operation of a traced program is written inside a kernel: elementwise operations, sums and shapes.
 
 A rule takes padded arrays and returns padded arrays. It knows the shapes without padding from the `Site`.
 """
@@ -13,9 +13,6 @@ import numpy as np
 from jaxtyping import Array
 
 from recurra.engine.on_chip.padding import Shape, counted, padded_shape, places
-
-#: the least size of every axis of a product of matrices that the chip's own instruction for it serves
-LEAST_PRODUCT = 16
 
 
 class UnsupportedError(NotImplementedError):
@@ -142,7 +139,7 @@ def _reduce_and(site: Site, operand: Value) -> Results:
 
 @rule("argmax", "argmin")
 def _argmax(site: Site, operand: Value) -> Array:
-    (axis,), sign = site.params["axes"], -1 if site.primitive.name == "argmax" else 1
+    axis, sign = int(site.params["axes"][0]), -1 if site.primitive.name == "argmax" else 1
     operand = operand.astype("int32") if operand.dtype == bool else operand
     masked = counted(operand, site.taken[0].shape, (axis,), _extreme(operand.dtype, sign))
     best = (jnp.max if sign < 0 else jnp.min)(masked, axis=axis, keepdims=True)
@@ -152,7 +149,7 @@ def _argmax(site: Site, operand: Value) -> Array:
 
 
 def _reduced(site: Site, operand: Value, reduce: Callable[..., Array], neutral: Any) -> Array:
-    axes = tuple(site.params["axes"])
+    axes = tuple(map(int, site.params["axes"]))
     return reduce(counted(operand, site.taken[0].shape, axes, neutral), axes)
 
 
@@ -161,40 +158,6 @@ def _extreme(dtype: Any, sign: int) -> Any:
     if jnp.issubdtype(dtype, jnp.floating):
         return sign * np.inf
     return getattr(jnp.iinfo(dtype), "max" if sign > 0 else "min")
-
-
-@rule("dot_general")
-def _dot_general(site: Site, x: Value, y: Value) -> Array:
-    """A product of large matrices is the chip's own. Others are written as a sum over one axis more."""
-    (of_x, of_y), (batch_x, batch_y) = site.params["dimension_numbers"]
-    x = counted(x, site.taken[0].shape, of_x, 0)
-    y = counted(y, site.taken[1].shape, of_y, 0)
-    if x.ndim == y.ndim == 2 and not batch_x and min(*x.shape, *y.shape) >= LEAST_PRODUCT:
-        return jax.lax.dot_general(x, y, site.params["dimension_numbers"], site.params["precision"])
-    # The axes of both in one line: those of the larger factor in its own order, then what only the other has.
-    letters = iter("abcdefghijklmnop")
-    name_x = [next(letters) for _ in x.shape]
-    shared = dict(zip((*of_y, *batch_y), (name_x[axis] for axis in (*of_x, *batch_x)), strict=True))
-    name_y = [shared.get(axis) or next(letters) for axis in range(y.ndim)]
-    free = lambda names, used: [name for axis, name in enumerate(names) if axis not in used]
-    wanted = [name_x[axis] for axis in batch_x]
-    wanted += free(name_x, (*of_x, *batch_x)) + free(name_y, (*of_y, *batch_y))
-    first, second = (name_x, name_y) if x.ndim >= y.ndim else (name_y, name_x)
-    line = first + [name for name in second if name not in first]
-    sizes = dict(zip(name_x + name_y, x.shape + y.shape, strict=True))
-    product = _in_line(x, name_x, line, sizes) * _in_line(y, name_y, line, sizes)
-    summed = total(product, [line.index(name_x[axis]) for axis in of_x])
-    left = [name for name in line if name in wanted]
-    return summed if left == wanted else jnp.transpose(summed, [left.index(name) for name in wanted])
-
-
-def _in_line(array: Array, names: list[str], line: list[str], sizes: dict[str, int]) -> Array:
-    """The array with its axes where the line has their names, and repeated along the others."""
-    order = sorted(range(array.ndim), key=lambda axis: line.index(names[axis]))
-    if order != list(range(array.ndim)):
-        array = jnp.transpose(array, order)
-    own = [line.index(names[axis]) for axis in order]
-    return jax.lax.broadcast_in_dim(array, [sizes[name] for name in line], own)
 
 
 @rule("reshape")
