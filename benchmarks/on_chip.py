@@ -20,11 +20,11 @@ from recurra.engine.experiment import Experiment
 from recurra.engine.protocol import Members
 from recurra.training.provenance import machine, versions
 
-COUNTS = (1, 4, 20, 132, 512, 1024, 4096, 16384, 65536)
+COUNTS = (1, 4, 20, 132, 1024, 8192, 65536)
 #: networks beyond which the cores only take longer
 MOST_ON_CORES = 1024
 #: the least time that is measured, and the steps of a window
-SECONDS, WINDOW = 1.0, 1024
+SECONDS, WINDOW = 0.5, 1024
 
 
 def places() -> dict[str, tuple]:
@@ -45,7 +45,7 @@ def pace(engine, learner: str, n: int, count: int) -> float:
         began, start, pieces = None, 0, run.advance(2**30)
         for number, _ in enumerate(pieces):
             now = time.perf_counter()
-            if began is None and (number >= 4 or run.done >= 2**17):  # by now pieces are as long as they get
+            if began is None and (number >= 4 or run.done >= 2**16):  # by now pieces are as long as they get
                 began, start = now, run.done
             elif began is not None and now - began >= SECONDS:
                 break

@@ -1,6 +1,8 @@
 """How steps of learning run fast: over many members, on the cores or an accelerator.
 
-`protocol` says what an engine is; `experiment` what it runs; `scan` is the engine of compiled loops. The rest are its
-parts: `fold` strings steps together, `plan` decides where and how they run, `specialise` puts faster forms of learners
-in the place of published ones, `compiling` chooses options of the compiler, `tuning` holds the tuned numbers.
+`protocol` says what an engine is, and `experiment` what it runs. There are two engines: `scan` runs compiled loops, and
+`on_chip` whole runs inside one GPU kernel. `choosing` takes the faster one, and `run` is what both share. The rest are
+their parts: `fold` strings steps together, `plan` decides where and how they run, `specialise` puts faster forms of
+learners in the place of published ones, `averaging` averages losses on the device, `compiling` chooses options of the
+compiler, `tuning` holds the tuned numbers.
 """

@@ -13,6 +13,7 @@ from recurra.engine.on_chip.fits import misfit, shapes
 from recurra.engine.on_chip.table import measured
 from recurra.engine.protocol import Engine, Members, Run
 from recurra.engine.scan import ScanEngine
+from recurra.engine.specialise import specialised
 
 logger = logging.getLogger("recurra")
 
@@ -43,13 +44,13 @@ class AutoEngine:
         scan = ScanEngine(alike=self.alike)
         if (device := nvidia_gpu()) is None:
             return scan, "JAX computes on no NVIDIA GPU here"
-        if reason := misfit(experiment.traced, device):
+        if reason := misfit(specialised(experiment.traced, "chip"), device):
             return scan, reason
         if (kernel := measured(experiment)) is None:
             return scan, "kernels of this learner, cell and size were not measured. engine='on-chip' runs them"
         loops = loops_microseconds(bytes_of(shapes(experiment.traced)[0]), count)
         on_chip = kernel.microseconds(count)
-        compared = f"a step takes about {on_chip:.2g} µs on chip and {loops:.2g} µs in compiled loops"
+        compared = f"a step takes about {on_chip:.3g} µs on chip and {loops:.3g} µs in compiled loops"
         if loops <= on_chip:
             return scan, compared
         return OnChipEngine(alike=self.alike), compared

@@ -1,18 +1,22 @@
 """The engine of kernels that hold a whole network each, on an NVIDIA GPU."""
 
 import functools
+import math
 from dataclasses import dataclass
 from typing import Any
 
+import jax
 import jax.numpy as jnp
+from jaxtyping import PyTree
 
 from recurra import checks
 from recurra.engine import tuning
 from recurra.engine.experiment import Experiment
 from recurra.engine.hardware import bytes_of, core_device
-from recurra.engine.on_chip.fits import check_fitting, shapes
+from recurra.engine.on_chip.fits import DoesNotFitError, check_fitting, shapes
 from recurra.engine.on_chip.fold import advance
 from recurra.engine.on_chip.loop import How
+from recurra.engine.on_chip.padding import padded_shape
 from recurra.engine.on_chip.products import PRECISIONS
 from recurra.engine.on_chip.table import warps_for
 from recurra.engine.plan import Plan
@@ -22,6 +26,9 @@ from recurra.engine.specialise import numbers_for, specialised
 from recurra.step import LearningState
 from recurra.tasks.base import BLOCK
 
+#: places of an array are counted in 32 bits
+ADDRESSABLE = 2**31
+
 
 @dataclass(frozen=True)
 class OnChipEngine:
@@ -29,9 +36,9 @@ class OnChipEngine:
 
     It needs an NVIDIA GPU, numbers of type float32, and nothing to record. `warps` is how many groups of 32 threads
     share a network; None: as measured, for so many networks, or with `alike` for any number of them, so that the bits
-    of a network depend on no other one. One kernel takes at most `chunk` steps. Products of matrices are exact to
-    float32, unless `precision` is "tf32x3" or "tf32", which is faster for KF-RTRL, R-KF-RTRL and RTRL. With `interpret`
-    the same kernels are played on the cores, slowly, for tests.
+    of a network depend on no other one. One kernel takes at most `chunk` steps, rounded up to whole blocks of 128.
+    Products of matrices are exact to float32, unless `precision` is "tf32x3" or "tf32", which is faster for KF-RTRL,
+    R-KF-RTRL and RTRL. With `interpret` the same kernels are played on the cores, slowly, for tests.
     """
 
     warps: int | None = None
@@ -66,10 +73,24 @@ class OnChipEngine:
         count = len(members.keys)
         how = How(self.warps or warps_for(experiment, count, self.alike), self.precision, self.interpret)
         carry, rows = shapes(experiment)
-        blocks = tuning.ON_CHIP_BYTES // (bytes_of(rows) * count)
-        capacity = BLOCK * max(1, min(blocks, -(-self.chunk // BLOCK)))
+        capacity = BLOCK * min(-(-self.chunk // BLOCK), most_blocks(carry, rows, count))
         plan = Plan(count, capacity, BLOCK, False, bytes_of(carry), {})
         return MembersRun(Placing(experiment, members, device, plan, _advance(how), window, has_strides=False))
+
+
+def most_blocks(carry: PyTree, rows: PyTree, count: int) -> int:
+    """How many blocks of steps one kernel may take: their rows fit the memory meant for them, and can be addressed."""
+    largest = max(map(_padded_entries, jax.tree.leaves(rows)))
+    if count * max(largest, *map(_padded_entries, jax.tree.leaves(carry.learning))) >= ADDRESSABLE:
+        raise DoesNotFitError(
+            f"The on-chip engine cannot run {count:,} networks of this size at once: the numbers of their arrays reach "
+            "2³¹. Take fewer at a time, or use engine='scan'."
+        )
+    return max(1, min(tuning.ON_CHIP_BYTES // (bytes_of(rows) * count), (ADDRESSABLE - 1) // (largest * count)))
+
+
+def _padded_entries(leaf: jax.ShapeDtypeStruct) -> int:
+    return math.prod(padded_shape(leaf.shape))
 
 
 @functools.cache

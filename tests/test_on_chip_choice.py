@@ -1,0 +1,119 @@
+"""Which engine runs: by name, or by the table of what was measured; and what the table holds."""
+
+import logging
+
+import jax
+import numpy as np
+import pytest
+
+import recurra as rc
+from recurra.engine import choosing
+from recurra.engine.choosing import AutoEngine, engine_of
+from recurra.engine.experiment import Experiment
+from recurra.engine.on_chip import engine as on_chip
+from recurra.engine.on_chip.table import Measured, measured, table, warps_for
+
+GPU = "an NVIDIA GPU"
+
+
+@pytest.fixture
+def with_gpu(monkeypatch):
+    """The choice as it is on a machine with a GPU and 16 cores; nothing runs there."""
+    monkeypatch.setattr(choosing, "nvidia_gpu", lambda: GPU)
+    monkeypatch.setattr(choosing, "cores", lambda: 16)
+
+
+def experiment(learner, cell=rc.RNN, n=32, dtype="float32", recorder=None, streams=1):
+    network = rc.Network(cell(2, n, dtype=dtype), 2)
+    return Experiment.of(network, {"applied": learner}, 1e-4, rc.Add(), streams, recorder)
+
+
+def chosen(count, *args, **kwargs):
+    engine, why = AutoEngine().choose(experiment(*args, **kwargs), count)
+    return type(engine), why
+
+
+def test_names_stand_for_engines():
+    kinds = {name: type(engine_of(name)) for name in ("auto", "scan", "on-chip")}
+    assert kinds == {"auto": AutoEngine, "scan": rc.ScanEngine, "on-chip": rc.OnChipEngine}
+    assert engine_of("auto", alike=True) == AutoEngine(alike=True)
+    own = rc.ScanEngine(group=1)
+    assert engine_of(own) is own
+
+
+def test_without_a_gpu_loops_run():
+    kind, why = chosen(20, rc.RFLO())
+    assert kind is rc.ScanEngine
+    assert "no NVIDIA GPU" in why
+
+
+def test_on_a_gpu_the_faster_engine_runs(with_gpu):
+    assert chosen(20, rc.RFLO())[0] is rc.OnChipEngine
+    assert chosen(1024, rc.UORO(), n=24)[0] is rc.OnChipEngine  # padded to a size that was measured
+    # RTRL's kernel spills at 32 units, and KF-RTRL's at 64.
+    kind, why = chosen(20, rc.RTRL())
+    assert kind is rc.ScanEngine
+    assert "100 µs on chip and 20 µs in compiled loops" in why
+    assert chosen(1024, rc.KFRTRL(), n=64)[0] is rc.ScanEngine
+
+
+def test_what_does_not_fit_runs_in_loops(with_gpu):
+    with jax.enable_x64(True):
+        assert "float32" in chosen(20, rc.RFLO(), dtype="float64")[1]
+    assert "neither records nor probes" in chosen(20, rc.RFLO(), recorder=lambda *_: None)[1]
+    assert "use n = 128 or less" in chosen(20, rc.RFLO(), n=256)[1]
+    assert "were not measured" in chosen(20, rc.RFLO(), streams=2)[1]
+
+
+def test_the_choice_is_logged(with_gpu, monkeypatch, caplog):
+    monkeypatch.setattr(on_chip, "nvidia_gpu", lambda: None)  # where it would run, there is no GPU here
+    with caplog.at_level(logging.INFO, "recurra"), pytest.raises(ValueError, match="needs an NVIDIA GPU"):
+        rc.train(rc.Network(rc.RNN(2, 32, dtype="float32"), 2), rc.RFLO(), rc.Add(), steps=10, seeds=20)
+    assert "engine: on-chip, since a step takes about 0.61 µs on chip" in caplog.text
+
+
+def test_the_table_is_whole():
+    """Every learner of the paper but r-OK with the RNN, and numbers that can be."""
+    for learner in (
+        "fixed",
+        "rflo",
+        "uoro",
+        "kf-rtrl",
+        "r-kf-rtrl",
+        "kernl",
+        "dni",
+        "dni-b",
+        "e-bptt",
+        "f-bptt",
+        "rtrl",
+    ):
+        assert (learner, "rnn", 32) in table()
+    for row in table().values():
+        assert {row.warps_few, row.warps_many} <= {1, 2, 4, 8, 16}
+        assert row.microseconds_few > 0.1
+        # A step of many networks takes no less time than one of few.
+        assert row.microseconds(8192) >= row.microseconds(20)
+
+
+def test_warps_are_as_measured():
+    found = measured(experiment(rc.DNI()))
+    assert isinstance(found, Measured)
+    assert found.warps(20) == found.warps_few
+    assert found.warps(5000) == found.warps(20, alike=True) == found.warps_many
+    unknown = experiment(rc.RFLO(), n=256)
+    assert measured(unknown) is None
+    assert warps_for(unknown, 20) == 8
+
+
+@pytest.mark.parametrize(("count", "least"), [(1, 2**10), (2**16, 1)])
+def test_rows_of_a_call_fit_its_memory(count, least):
+    carry, rows = on_chip.shapes(experiment(rc.UORO()).traced)
+    blocks = on_chip.most_blocks(carry, rows, count)
+    assert blocks >= least
+    assert blocks == 1 or blocks * count * sum(leaf.nbytes for leaf in map(zeros, jax.tree.leaves(rows))) <= 2**30
+    with pytest.raises(ValueError, match="Take fewer at a time"):
+        on_chip.most_blocks(carry, rows, 2**24)
+
+
+def zeros(leaf):
+    return np.zeros(leaf.shape, leaf.dtype)
