@@ -14,8 +14,8 @@ What the columns say:
 - cycles by issue alone: if no instruction waited for a result of memory, of another thread or of tanh and the like;
 - cycles simulated: one warp that has the multiprocessor to itself, and waits as its instructions say;
 - µs at 1.98 GHz: the simulated cycles as time, a floor for few networks;
-- operations: floating-point operations of all warps in one step, also on padding and where threads do the same work, and
-  without those of the tensor cores;
+- operations: floating-point operations of all warps in one step, also on padding and where threads do the same work,
+  and without those of the tensor cores;
 - bytes: inputs, labels and random numbers read in one step, and the loss written;
 - together: networks that the registers of a multiprocessor hold at once;
 - millions: network-steps a second if every scheduler of the chip issued an instruction in every cycle, a bound for many

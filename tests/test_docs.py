@@ -48,6 +48,13 @@ def test_the_readme_s_general_cell_runs(tmp_path):
     assert done.returncode == 0, done.stderr
 
 
+def test_the_blocks_of_the_page_on_the_on_chip_engine_run(tmp_path):
+    """Without a GPU: the engine is refused with the reason, and a rule of one's own is registered."""
+    done = run("\n".join(code("docs/on-chip.md")).replace("20_000", "500"), tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert "it needs an NVIDIA GPU" in done.stdout
+
+
 def test_the_parts_of_the_docs_train_and_their_slopes_are_derivatives(tmp_path):
     blocks = code("docs/your-own-parts.md")
     check = """

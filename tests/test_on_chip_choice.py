@@ -23,9 +23,10 @@ def with_gpu(monkeypatch):
     monkeypatch.setattr(choosing, "cores", lambda: 16)
 
 
-def experiment(learner, cell=rc.RNN, n=32, dtype="float32", recorder=None, streams=1):
-    network = rc.Network(cell(2, n, dtype=dtype), 2)
-    return Experiment.of(network, {"applied": learner}, 1e-4, rc.Add(), streams, recorder)
+def experiment(learner, cell=rc.RNN, n=32, dtype="float32", recorder=None, streams=1, wide=2):
+    network = rc.Network(cell(wide, n, dtype=dtype), wide, rc.SquaredError())
+    task = rc.Add() if wide == 2 else rc.Mimic(rc.RNN(wide, 8, dtype=dtype), wide)
+    return Experiment.of(network, {"applied": learner}, 1e-4, task, streams, recorder)
 
 
 def chosen(count, *args, **kwargs):
@@ -100,9 +101,16 @@ def test_warps_are_as_measured():
     assert isinstance(found, Measured)
     assert found.warps(20) == found.warps_few
     assert found.warps(5000) == found.warps(20, alike=True) == found.warps_many
-    unknown = experiment(rc.RFLO(), n=256)
-    assert measured(unknown) is None
-    assert warps_for(unknown, 20) == 8
+    longer = experiment(rc.EfficientBPTT(T=100))
+    assert measured(experiment(rc.EfficientBPTT(T=10))) is not None
+    assert measured(longer) is None
+    assert warps_for(longer, 20) == 4  # 69 kB
+
+
+def test_every_warp_holds_little_enough():
+    """32 inputs and outputs make three matrices of one, and one warp has no room for them."""
+    small, large = (experiment(rc.RFLO(), wide=width) for width in (2, 32))
+    assert (warps_for(small, 20), warps_for(large, 20)) == (1, 2)
 
 
 @pytest.mark.parametrize(("count", "least"), [(1, 2**10), (2**16, 1)])

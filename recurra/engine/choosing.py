@@ -23,7 +23,7 @@ class AutoEngine:
     """The on-chip engine where it fits and is faster by its measured table, else compiled loops.
 
     It says which one runs, and why, in the log of the name "recurra". With `alike` the bits of a member depend on no
-    other member, as in `recurra.ScanEngine`.
+    other member, as in `recurra.ScanEngine`, unless their number makes it choose the other engine.
     """
 
     alike: bool = False

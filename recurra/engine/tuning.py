@@ -63,8 +63,9 @@ ON_CHIP_STEPS, ON_CHIP_BYTES = 2**17, 2**30
 #: Bytes that a network may carry on chip from step to step. GPU: a multiprocessor has 256 kB of registers, and a step
 #: needs many of them for what it computes.
 ON_CHIP_STATE_BYTES = 160 * 2**10
-#: Warps that may share a network.
-MOST_WARPS = 16
+#: Warps that may share a network, and the bytes of its state that each should hold at most. GPU: a warp has up to 32 kB
+#: of registers, and a step needs some for what it computes.
+MOST_WARPS, WARP_BYTES = 16, 20 * 2**10
 #: Up to so many networks, each has a multiprocessor to itself. GPU: it has 132.
 FEW_NETWORKS = 132
 #: How fast compiled loops are, to compare: bytes that a core, or the GPU, carries through a step in a microsecond, and

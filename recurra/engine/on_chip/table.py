@@ -10,12 +10,11 @@ from importlib import resources
 from typing import NamedTuple
 
 from recurra.engine.experiment import Experiment
+from recurra.engine.on_chip.fits import padded_bytes
 from recurra.engine.on_chip.padding import padded_size
-from recurra.engine.tuning import FEW_NETWORKS
+from recurra.engine.tuning import FEW_NETWORKS, MOST_WARPS, WARP_BYTES
+from recurra.learners.base import Learner
 from recurra.step import APPLIED
-
-#: warps that share a network, for each of its units, where nothing was measured
-WARPS_PER_UNIT = 1 / 16
 
 
 class Measured(NamedTuple):
@@ -49,14 +48,19 @@ def table() -> dict[tuple[str, str, int], Measured]:
 def measured(experiment: Experiment) -> Measured | None:
     """What was measured for this learner, cell and size; None if nothing was."""
     cell, learner = experiment.step.network.cell, experiment.step.learners[APPLIED]
-    if experiment.step.streams > 1 or experiment.horizon:
+    if experiment.step.streams > 1 or experiment.horizon or not _reaches_as_far_as_usual(learner):
         return None
     return table().get((learner.about.id, cell.name.lower(), padded_size(getattr(cell, "n", 0))))
 
 
+def _reaches_as_far_as_usual(learner: Learner) -> bool:
+    """Whether it goes back over as many steps as the one that was measured."""
+    reach = lambda learner: tuple(getattr(learner, name) for name in (learner.about.lag, learner.about.period) if name)
+    return not reach(learner) or reach(learner) == reach(type(learner)())
+
+
 def warps_for(experiment: Experiment, count: int, alike: bool = False) -> int:
-    """The warps that share a network: as measured, else one for every 16 units, from 1 to 8."""
-    if found := measured(experiment):
-        return found.warps(count, alike)
-    n = padded_size(sum(experiment.step.network.cell.widths))
-    return min(8, max(1, int(n * WARPS_PER_UNIT)))
+    """The warps that share a network: as measured, and enough for their registers to hold its state."""
+    found = measured(experiment)
+    least = min(MOST_WARPS, padded_size(-(-padded_bytes(experiment) // WARP_BYTES)))
+    return max(least, found.warps(count, alike)) if found else least
