@@ -21,7 +21,7 @@ import jax.numpy as jnp
 
 import recurra as rc
 from recurra.engine.experiment import Experiment
-from recurra.engine.on_chip.fits import shapes
+from recurra.engine.on_chip.fits import padded_bytes, shapes
 from recurra.engine.on_chip.fold import rounds, take
 from recurra.engine.on_chip.loop import How, loop
 from recurra.engine.specialise import specialised
@@ -97,7 +97,8 @@ def fastest(rows: list[dict]) -> list[dict]:
         many = many or few  # it is slow
         if few and many:
             best = few["warps"], round(few["us"], 3), many["warps"], round(many["millions"], 2)
-            table.append({"learner": learner, "cell": cell, "n": n, "fastest": best})
+            carried = padded_bytes(experiment_of(learner, cell, n))
+            table.append({"learner": learner, "cell": cell, "n": n, "fastest": best, "carried": carried})
     return table
 
 

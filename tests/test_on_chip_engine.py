@@ -114,7 +114,7 @@ def test_rings_in_several_streams(learner):
 
 @slow
 def test_what_is_due_after_a_round_is_refused_too():
-    with pytest.raises((DoesNotFitError, UnsupportedError), match=r"puts axes \(2, 7\) into the shape \(14,\)"):
+    with pytest.raises((DoesNotFitError, UnsupportedError), match=r"reshapes axes \(2, 7\) to \(14,\)"):
         train(rc.EfficientBPTT(T=7), streams=2)
 
 

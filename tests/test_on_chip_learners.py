@@ -104,15 +104,15 @@ def test_a_kernel_that_takes_other_steps_is_noticed():
 
 #: what no kernel can hold, and what is said of it
 REFUSED = {
-    "r-ok": (rc.ROK(), rc.RNN, r"puts axes \(4, 121\) into the shape \(44, 11\), and 121 is no power of two"),
+    "r-ok": (rc.ROK(), rc.RNN, r"reshapes axes \(4, 121\) to \(44, 11\), and 121 is no power of two"),
     "sk-rtrl": (rc.SKRTRL(), rc.RNN, "uses 'tile', which has no form inside a kernel"),
     "bp-lambda": (rc.BPLambda(), rc.RNN, "uses 'scatter-add'"),
     "bp-lambda-local": (rc.LocalBPLambda(), rc.RNN, "uses 'scatter-add'"),
     "lru": (rc.RFLO(), rc.LRU, "uses 'complex'"),
     "rtu": (rc.RFLO(), rc.RTU, "uses 'complex'"),
-    "sparse e-bptt": (rc.EfficientBPTT(), sparse, "puts axes|reads from places that are numbers of their own"),
-    "three of eleven": (rc.RFLO(), sparser, r"puts axes \(33,\) into the shape \(11, 3\), and 3 is no power of two"),
-    "sparse snap-n": (rc.SnAp(2), sparse, "puts axes|reads from places that are numbers of their own"),
+    "sparse e-bptt": (rc.EfficientBPTT(), sparse, "reshapes axes|gathers scattered entries"),
+    "three of eleven": (rc.RFLO(), sparser, r"reshapes axes \(33,\) to \(11, 3\), and 3 is no power of two"),
+    "sparse snap-n": (rc.SnAp(2), sparse, "reshapes axes|gathers scattered entries"),
 }
 
 

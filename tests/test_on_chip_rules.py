@@ -83,7 +83,7 @@ def test_reshapes():
 
 @pytest.mark.parametrize(("before", "after"), REFUSED_RESHAPES)
 def test_reshapes_that_would_mix_entries_with_padding_are_refused(before, after):
-    with pytest.raises(UnsupportedError, match=r"puts axes \(.*\) into the shape \(.*\), and \d+ is no power of two"):
+    with pytest.raises(UnsupportedError, match=r"reshapes axes \(.*\) to \(.*\), and \d+ is no power of two"):
         compare(lambda x: x.reshape(after), floats(*before))
 
 
@@ -148,13 +148,13 @@ REFUSED = {
     "an operation without a rule": (lambda x: jnp.sort(x, axis=0), "uses 'sort', which has no form inside a kernel"),
     "sums at places": (lambda x: x.at[0].add(1), "uses 'scatter-add'"),
     "complex numbers": (lambda x: jnp.real(lax.complex(x, x)), "uses 'complex'"),
-    "columns by numbers": (lambda x: x.at[:, np.array([1, 2])].set(0), "writes to places that are numbers"),
-    "part of a row": (lambda x: x.at[jnp.array(1), :2].set(0), "writes to places that are numbers"),
-    "several rows": (lambda x: x.at[np.array([1, 2])].set(0), "writes to places that are numbers"),
-    "entries": (lambda x: x[np.array([1, 2]), np.array([0, 1])], "reads from places that are numbers"),
-    "entries by streams": (jax.vmap(lambda x: x[jnp.argmax(x)]), "reads from places that are numbers"),
-    "a table of rows": (lambda x: x[np.array([[1, 2], [0, 1]])], "reads from places that are numbers"),
-    "loops of several lengths": (jax.vmap(CALLS["while"]), "goes on until all of several streams have ended"),
+    "columns by numbers": (lambda x: x.at[:, np.array([1, 2])].set(0), "scatters to several places"),
+    "part of a row": (lambda x: x.at[jnp.array(1), :2].set(0), "scatters to several places"),
+    "several rows": (lambda x: x.at[np.array([1, 2])].set(0), "scatters to several places"),
+    "entries": (lambda x: x[np.array([1, 2]), np.array([0, 1])], "gathers scattered entries"),
+    "entries by streams": (jax.vmap(lambda x: x[jnp.argmax(x)]), "gathers scattered entries"),
+    "a table of rows": (lambda x: x[np.array([[1, 2], [0, 1]])], "gathers scattered entries"),
+    "loops of several lengths": (jax.vmap(CALLS["while"]), "whose length differs between streams"),
     "inner arrays": (lambda x: jax.jit(lambda x: x * np.arange(3, dtype="float32"))(x), "keeps an array inside"),
 }
 

@@ -57,7 +57,11 @@ def run(
             try:
                 how["checkpoint"] = files.get(name)
                 results[name] = recurra.train(parts.network, learner, parts.task, optimizer=parts.optimizer, **how)
-            except (recurra.CheckpointError, DoesNotFitError) as error:
+            except DoesNotFitError as error:  # another learner may fit
+                failed[name] = str(error)
+                complain(f"{name} failed: {error}")
+                continue
+            except recurra.CheckpointError as error:
                 if not results:
                     raise SettingsError(str(error)) from None
                 failed[name] = str(error)

@@ -1,19 +1,18 @@
 """Which engine runs an experiment: the one that a user names, or the fastest by what was measured."""
 
 import logging
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from recurra import checks
 from recurra.engine import tuning
-from recurra.engine.experiment import Experiment
+from recurra.engine.experiment import Experiment, Start
 from recurra.engine.hardware import bytes_of, cores
-from recurra.engine.on_chip.engine import OnChipEngine, nvidia_gpu
-from recurra.engine.on_chip.fits import misfit, shapes
+from recurra.engine.on_chip.engine import OnChipEngine, as_it_runs, nvidia_gpu
+from recurra.engine.on_chip.fits import misfit, padded_bytes, shapes
 from recurra.engine.on_chip.table import measured
 from recurra.engine.protocol import Engine, Members, Run
 from recurra.engine.scan import ScanEngine
-from recurra.engine.specialise import specialised
 
 logger = logging.getLogger("recurra")
 
@@ -27,29 +26,33 @@ class AutoEngine:
     """
 
     alike: bool = False
+    _said: set[str] = field(default_factory=set, init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         checks.flag(self, "alike")
 
     def prepare(self, experiment: Experiment, members: Members, window: int = 1) -> Run:
         """Choose, place all members before their first step, and compile."""
-        engine, why = self.choose(experiment, len(members.keys))
-        name = "on-chip" if isinstance(engine, OnChipEngine) else "scan"
-        level = logging.DEBUG if nvidia_gpu() is None else logging.INFO  # without a GPU there is nothing to choose
-        logger.log(level, "engine: %s, since %s", name, why)
+        engine, why = self.choose(experiment, len(members.keys), members.start)
+        said = f"engine: {'on-chip' if isinstance(engine, OnChipEngine) else 'scan'}, since {why}"
+        if said not in self._said:  # a run that is evaluated chooses again and again
+            self._said.add(said)
+            # Without a GPU there is nothing to choose.
+            logger.log(logging.DEBUG if nvidia_gpu() is None else logging.INFO, said)
         return engine.prepare(experiment, members, window)
 
-    def choose(self, experiment: Experiment, count: int) -> tuple[Engine, str]:
-        """The engine for so many members, and why it is this one."""
+    def choose(self, experiment: Experiment, count: int, start: Start | None = None) -> tuple[Engine, str]:
+        """The engine for so many members that start from there, and why it is this one."""
         scan = ScanEngine(alike=self.alike)
         if (device := nvidia_gpu()) is None:
             return scan, "JAX computes on no NVIDIA GPU here"
-        if reason := misfit(specialised(experiment.traced, "chip"), device):
+        form = as_it_runs(experiment, start)
+        if reason := misfit(form, device, count):
             return scan, reason
         if (kernel := measured(experiment)) is None:
             return scan, "kernels of this learner, cell and size were not measured. engine='on-chip' runs them"
         loops = loops_microseconds(bytes_of(shapes(experiment.traced)[0]), count)
-        on_chip = kernel.microseconds(count)
+        on_chip = kernel.microseconds(count, padded_bytes(form))
         compared = f"a step takes about {on_chip:.3g} µs on chip and {loops:.3g} µs in compiled loops"
         if loops <= on_chip:
             return scan, compared

@@ -50,7 +50,8 @@ class Placing:
     """Where and how the members of a run are computed: an engine's choice.
 
     `advance(experiment, carry, keys, start, stop, capacity, strides)` takes one member further. With `has_strides` it
-    has a form of its own for whole strides. Losses are needed as means over windows of `window` steps.
+    has a form of its own for whole strides. Losses are needed as means over windows of `window` steps. With
+    `is_one_group` all members stay one group, also those of a snapshot that was made with others.
     """
 
     experiment: Experiment
@@ -60,6 +61,7 @@ class Placing:
     advance: Advance
     window: int = 1
     has_strides: bool = True
+    is_one_group: bool = False
 
 
 class MembersRun:
@@ -70,6 +72,7 @@ class MembersRun:
         self._settings = taken_along()
         self._device, self._plan, self._advance_one = placing.device, placing.plan, placing.advance
         self._has_strides, platform = placing.has_strides, self._device.platform
+        self._is_one_group = placing.is_one_group
         self.device = "cores" if platform == "cpu" else self._device.device_kind
         self.recorded, self._size = self._plan.recorded, self._plan.size
         with self._there():
@@ -179,10 +182,11 @@ class MembersRun:
 
     def restore(self, arrays: Sequence[np.ndarray], done: int) -> None:
         """Go on from a snapshot of the same run, also one made with another number of cores."""
-        size, *states = arrays
+        kept_size, *states = arrays
+        size = self._size if self._is_one_group else int(kept_size)
         numbers = self._over_members([group[0] for group in self._groups])
         like = self._groups[0][1:]
-        is_other, self._size = int(size) != self._size, int(size)
+        is_other, self._size = size != self._size, size
         kept = jax.tree.unflatten(jax.tree.structure(like), states)
         with self._there():
             each = self._in_groups((numbers, kept))

@@ -11,6 +11,7 @@ from recurra import checks
 from recurra.engine.choosing import engine_of
 from recurra.engine.experiment import Experiment, KnownRows
 from recurra.engine.fold import first_step
+from recurra.engine.on_chip.engine import OnChipEngine
 from recurra.engine.programs import Program, programs
 from recurra.engine.protocol import Engine, Members
 from recurra.learners.base import Learner
@@ -99,6 +100,9 @@ def sweep(
     cases = [_case(with_record(settings), settings, steps, looks, shapes) for settings in points.settings]
     all_programs = programs([case.trees for case in cases])
     _check_records(all_programs)
+    if isinstance(runs, OnChipEngine):  # before anything is trained
+        for program in all_programs:
+            runs.check(program.experiment[0])
     total = len(cases) * len(which) * steps
     label = f"{len(cases):,} point{'s' * (len(cases) > 1)}, {len(which)} seed{'s' * (len(which) > 1)}"
     before = 0

@@ -65,8 +65,9 @@ def train(
     `probes` are further learners that see the same steps and change nothing. `record` maps names to functions of an
     `Outcome` (see `recurra.record`) whose results are kept for every step, or for every k-th one with
     `record_every=k`. If a learner emits late, or the task's labels come late, the last steps are missing. `engine` runs
-    the steps: "scan" in compiled loops, "on-chip" in one kernel on an NVIDIA GPU, "auto" in what is faster, or one with
-    settings of its own, such as `recurra.ScanEngine(group=1)`.
+    the steps. "scan" takes compiled loops. "on-chip" takes one kernel on an NVIDIA GPU, or raises a ValueError with the
+    reason; `recurra.OnChipEngine` lists what it needs. "auto" takes what is faster, and logs it under the name
+    "recurra". An engine may have settings of its own, as `recurra.ScanEngine(group=1)`.
 
     `weights` are what to start from: weights of the network, such as `Result.weights`, or a whole LearningState with
     optimizer, network state and traces, such as `Result.states`. They are for all seeds, or have a leading axis over
@@ -87,7 +88,8 @@ def train(
 
     On one machine the same call gives the same bits, however an engine cuts the run into pieces, and so does a run that
     goes on from a checkpoint. Several seeds may be computed together, and then the last bits of a seed depend on how
-    many they are, that is on `seeds` and the number of cores; see `recurra.ScanEngine` for a way to make them not.
+    many they are, that is on `seeds` and the number of cores; see `recurra.ScanEngine` for a way to make them not. With
+    a GPU both may also decide which engine "auto" takes.
     """
     arguments.check_outside(network, learner, task, optimizer, key, probes, weights, evaluate)
     probes, record = arguments.named("probes", probes), arguments.named("record", record)

@@ -1,7 +1,6 @@
 """The engine of kernels that hold a whole network each, on an NVIDIA GPU."""
 
 import functools
-import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,12 +10,11 @@ from jaxtyping import PyTree
 
 from recurra import checks
 from recurra.engine import tuning
-from recurra.engine.experiment import Experiment
+from recurra.engine.experiment import Experiment, Start
 from recurra.engine.hardware import bytes_of, core_device
-from recurra.engine.on_chip.fits import DoesNotFitError, check_fitting, shapes
+from recurra.engine.on_chip.fits import ADDRESSABLE, check_fitting, padded_entries, shapes
 from recurra.engine.on_chip.fold import advance
 from recurra.engine.on_chip.loop import How
-from recurra.engine.on_chip.padding import padded_shape
 from recurra.engine.on_chip.products import PRECISIONS
 from recurra.engine.on_chip.table import warps_for
 from recurra.engine.plan import Plan
@@ -25,9 +23,6 @@ from recurra.engine.run import Advance, MembersRun, Placing
 from recurra.engine.specialise import numbers_for, specialised
 from recurra.step import LearningState
 from recurra.tasks.base import BLOCK
-
-#: places of an array are counted in 32 bits
-ADDRESSABLE = 2**31
 
 
 @dataclass(frozen=True)
@@ -55,6 +50,8 @@ class OnChipEngine:
             raise ValueError(
                 f"`precision` of OnChipEngine must be one of {', '.join(PRECISIONS)}, and is {self.precision!r}."
             )
+        if self.interpret and self.precision != "float32":
+            raise ValueError(f"A CPU has no products in {self.precision}: leave `precision` or `interpret` out.")
         object.__setattr__(self, "chunk", int(self.chunk))
         if self.warps is not None:
             checks.whole(self, "warps")
@@ -63,34 +60,41 @@ class OnChipEngine:
                     f"`warps` of OnChipEngine must be a power of two up to {tuning.MOST_WARPS}, and is {self.warps}."
                 )
 
+    def check(self, experiment: Experiment) -> None:
+        """Raise if it cannot run this."""
+        check_fitting(as_it_runs(experiment), self._device())
+
+    def _device(self) -> Any:
+        return core_device() if self.interpret else nvidia_gpu()
+
     def prepare(self, experiment: Experiment, members: Members, window: int = 1) -> MembersRun:
         """Place all members before their first step, and compile."""
-        experiment, device = experiment.traced, core_device() if self.interpret else nvidia_gpu()
+        experiment, device = as_it_runs(experiment, members.start), self._device()
         if not isinstance(members.start, LearningState):
-            experiment = specialised(experiment, "chip")
             members = members._replace(numbers=numbers_for(experiment, members.numbers))
-        check_fitting(experiment, device)
         count = len(members.keys)
+        check_fitting(experiment, device, count)
         how = How(self.warps or warps_for(experiment, count, self.alike), self.precision, self.interpret)
         carry, rows = shapes(experiment)
-        capacity = BLOCK * min(-(-self.chunk // BLOCK), most_blocks(carry, rows, count))
+        capacity = BLOCK * min(-(-self.chunk // BLOCK), most_blocks(rows, count))
         plan = Plan(count, capacity, BLOCK, False, bytes_of(carry), {})
-        return MembersRun(Placing(experiment, members, device, plan, _advance(how), window, has_strides=False))
-
-
-def most_blocks(carry: PyTree, rows: PyTree, count: int) -> int:
-    """How many blocks of steps one kernel may take: their rows fit the memory meant for them, and can be addressed."""
-    largest = max(map(_padded_entries, jax.tree.leaves(rows)))
-    if count * max(largest, *map(_padded_entries, jax.tree.leaves(carry.learning))) >= ADDRESSABLE:
-        raise DoesNotFitError(
-            f"The on-chip engine cannot run {count:,} networks of this size at once: the numbers of their arrays reach "
-            "2³¹. Take fewer at a time, or use engine='scan'."
+        return MembersRun(
+            Placing(experiment, members, device, plan, _advance(how), window, has_strides=False, is_one_group=True)
         )
-    return max(1, min(tuning.ON_CHIP_BYTES // (bytes_of(rows) * count), (ADDRESSABLE - 1) // (largest * count)))
 
 
-def _padded_entries(leaf: jax.ShapeDtypeStruct) -> int:
-    return math.prod(padded_shape(leaf.shape))
+def as_it_runs(experiment: Experiment, start: Start | None = None) -> Experiment:
+    """The experiment in the form that a kernel runs. A state that it starts from decides the form of its learners."""
+    traced = experiment.traced
+    return traced if isinstance(start, LearningState) else specialised(traced, "chip")
+
+
+def most_blocks(rows: PyTree, count: int) -> int:
+    """How many blocks of steps one kernel may take: their rows fit the memory meant for them, and can be addressed."""
+    leaves = jax.tree.leaves(rows)
+    taken = count * sum(padded_entries(leaf) * leaf.dtype.itemsize for leaf in leaves)
+    reached = count * max(map(padded_entries, leaves))
+    return max(1, min(tuning.ON_CHIP_BYTES // taken, (ADDRESSABLE - 1) // reached))
 
 
 @functools.cache

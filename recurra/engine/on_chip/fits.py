@@ -1,12 +1,12 @@
 """Which experiments a kernel can hold, and what to change where it cannot."""
 
 import dataclasses
+import math
 from typing import Any
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-import numpy as np
 from jaxtyping import PRNGKeyArray, PyTree
 
 from recurra.engine.experiment import Carry, Experiment
@@ -18,25 +18,28 @@ from recurra.engine.tuning import ON_CHIP_STATE_BYTES
 from recurra.step import APPLIED
 from recurra.tasks.base import BLOCK
 
+#: places of an array are counted in 32 bits
+ADDRESSABLE = 2**31
+
 
 class DoesNotFitError(ValueError):
     """An experiment that no kernel can hold: the text says why, and what would fit."""
 
 
-def check_fitting(experiment: Experiment, device: Any) -> None:
-    """Raise if the on-chip engine cannot run this on the device, which is None where there is no such GPU."""
-    if reason := misfit(experiment, device):
+def check_fitting(experiment: Experiment, device: Any, count: int = 1) -> None:
+    """Raise if the on-chip engine cannot run so many members on the device; None is for a missing GPU."""
+    if reason := misfit(experiment, device, count):
         raise DoesNotFitError(f"The on-chip engine cannot run this: {reason}, or use engine='scan'.")
 
 
-def misfit(experiment: Experiment, device: Any) -> str | None:
-    """Why the on-chip engine cannot run this, and what to change; None if it can."""
+def misfit(experiment: Experiment, device: Any, count: int = 1) -> str | None:
+    """Why the on-chip engine cannot run so many members, and what to change; None if it can."""
     step, cell = experiment.step, experiment.step.network.cell
     if device is None:
-        return (
-            "it needs an NVIDIA GPU, and JAX computes on "
-            f"{jnp.zeros(0).devices().pop().device_kind!r} here. Install JAX with CUDA (pip install 'jax[cuda13]')"
-        )
+        kind = jnp.zeros(0).devices().pop().device_kind
+        is_fixed = jax.config.jax_default_device is not None  # pyright: ignore[reportAttributeAccessIssue]
+        advice = "Set no default device" if is_fixed else "Install JAX with CUDA (pip install 'jax[cuda13]')"
+        return f"it needs an NVIDIA GPU, and JAX computes on {kind!r} here. {advice}"
     if experiment.recorder is not None or len(step.learners) > 1:
         return "it neither records nor probes. Leave `record` and `probes` out"
     if cell.dtype != jnp.float32:
@@ -48,7 +51,14 @@ def misfit(experiment: Experiment, device: Any) -> str | None:
         smaller = _fitting_size(experiment)
         advice = f"use n = {smaller} or less" if smaller else "use a learner that keeps less"
         return f"its state takes {needed:,} bytes a network, and {ON_CHIP_STATE_BYTES:,} stay on the chip; {advice}"
+    if count * max(map(padded_entries, jax.tree.leaves(shapes(experiment)))) >= ADDRESSABLE:
+        return f"the entries of arrays of {count:,} networks cannot be counted in 32 bits. Take fewer at a time"
     return None
+
+
+def padded_entries(leaf: jax.ShapeDtypeStruct) -> int:
+    """How many entries an array has inside a kernel."""
+    return math.prod(padded_shape(leaf.shape))
 
 
 def shapes(experiment: Experiment) -> tuple[Carry, PyTree]:
@@ -64,7 +74,7 @@ def shapes(experiment: Experiment) -> tuple[Carry, PyTree]:
 def padded_bytes(experiment: Experiment) -> int:
     """The bytes that a network takes on the chip from step to step."""
     leaves = jax.tree.leaves(shapes(experiment)[0].learning)
-    return sum(int(np.prod(padded_shape(leaf.shape))) * leaf.dtype.itemsize for leaf in leaves)
+    return sum(padded_entries(leaf) * leaf.dtype.itemsize for leaf in leaves)
 
 
 def _fitting_size(experiment: Experiment) -> int | None:
@@ -91,6 +101,10 @@ def _unsupported(experiment: Experiment) -> str | None:
     try:
         eqx.filter_eval_shape(whole, experiment, jax.random.key(0))
     except UnsupportedError as error:
-        learner, cell = experiment.step.learners[APPLIED], experiment.step.network.cell
-        return f"{learner.name} with {cell.name} {error}. Use another learner or size"
-    return None
+        said = str(error).split("\n")[0]
+    except (TypeError, ValueError, NotImplementedError) as error:  # of JAX's, from parts that no test has met
+        said = f"cannot be traced for a kernel ({str(error).splitlines()[0]})"
+    else:
+        return None
+    learner, cell = experiment.step.learners[APPLIED], experiment.step.network.cell
+    return f"{learner.name} with {cell.name} {said}. Use another learner, cell, size or optimizer"

@@ -78,7 +78,10 @@ def draw(
         return (after, jax.tree.map(lambda new, old: jnp.where(number < whole, new, old), after, kept)), rows
 
     (_, task), rows = jax.lax.scan(block, (task, task), numbers)
-    noise = jax.vmap(lambda number: experiment.draw_noise(keys, number))(numbers)
+    # With other generators, what is drawn for several blocks at once depends on how many they are.
+    is_by_block = str(jax.random.key_impl(keys.noise)) == "threefry2x32"
+    noise_of = lambda number: experiment.draw_noise(keys, number)
+    noise = jax.vmap(noise_of)(numbers) if is_by_block else jax.lax.map(noise_of, numbers)
     in_line = lambda leaf: leaf.reshape(capacity, *leaf.shape[2:])
     return jax.tree.map(in_line, (rows, noise)), task
 

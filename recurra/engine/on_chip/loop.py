@@ -74,11 +74,11 @@ def loop(
         values = [_flagged(ref[...], like) for ref, like in zip(taken_refs, taken, strict=True)]
         constants, values = values[: len(own)], values[len(own) :]
         of_ending, start = values[: len(ends)], values[len(ends) :]
-        read = lambda t: [_flagged(ref[t - before], like) for ref, like in zip(flowing_refs, flowing, strict=True)]
+        read = lambda i: [_flagged(ref[i], like) for ref, like in zip(flowing_refs, flowing, strict=True)]
 
         def one(t: Array, running: Any) -> Any:
             state, row = running
-            following = read(jnp.minimum(t + 1, before + (capacity - 1)))
+            following = read(jnp.minimum(t - before + 1, capacity - 1))  # in this order it stays below 2³¹
             found = carry_out(program, *state, *row, t, constants=constants)
             for ref, value in zip(kept_refs, found[len(leaves) :], strict=True):
                 ref[t - first] = _unflagged(value)
@@ -86,7 +86,7 @@ def loop(
 
         def one_round(k: Array, running: Any) -> Any:
             assert rounds is not None
-            until = jnp.minimum(last, (k + 1) * rounds.length)
+            until = last - jnp.maximum(last - k * rounds.length - rounds.length, 0)  # it stays below 2³¹
             state, row = jax.lax.fori_loop(jnp.maximum(first, k * rounds.length), until, one, running)
             return carry_out(ending, *state, until, constants=of_ending), row
 
@@ -94,7 +94,7 @@ def loop(
             bounds_of_loop, body = (first, last), one
         else:
             bounds_of_loop, body = (first // rounds.length, (last - 1) // rounds.length + 1), one_round
-        end, _ = jax.lax.fori_loop(*bounds_of_loop, body, (start, read(first)))
+        end, _ = jax.lax.fori_loop(*bounds_of_loop, body, (start, read(first - before)))
         for ref, value in zip(state_refs, end, strict=True):
             ref[...] = _unflagged(value)
 

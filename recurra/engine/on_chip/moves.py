@@ -12,10 +12,10 @@ from jax.lax import GatherScatterMode
 from jaxtyping import Array, Int
 
 from recurra.engine.on_chip.padding import counted, padded_shape, padded_size, places
-from recurra.engine.on_chip.rules import Site, UnsupportedError, Value, rule, total, without
+from recurra.engine.on_chip.rules import Site, UnsupportedError, Value, check_size, rule, total, without
 
 #: what is said of the other forms of `gather`
-ELSEWHERE = "reads from places that are numbers of their own, other than rows by their numbers"
+ELSEWHERE = "gathers scattered entries; only whole rows, by their numbers, have a form inside a kernel"
 #: for each place along an axis of the result, the place that its entry comes from; outside: nothing, which is zero
 Source = Callable[[Int[Array, "..."]], Int[Array, "..."]]
 
@@ -31,6 +31,7 @@ def moved(array: Array, size: int, axis: int, new_size: int, source: Source) -> 
         return jnp.where(source(places(shape, axis)) == 0, jnp.broadcast_to(array, shape), jnp.zeros((), array.dtype))
     wide = jnp.expand_dims(array, axis)
     shape = (*wide.shape[:axis], length, *wide.shape[axis + 1 :])
+    check_size(shape)
     picked = source(places(shape, axis)) == places(shape, axis + 1)
     inside = jnp.broadcast_to(
         counted(wide, (*wide.shape[: axis + 1], size, *wide.shape[axis + 2 :]), (axis + 1,), 0), shape
@@ -151,7 +152,7 @@ def _scatter(site: Site, operand: Value, index: Value, update: Value) -> Array:
     is_row = numbers.scatter_dims_to_operand_dims == numbers.inserted_window_dims == (axis,)
     is_whole = site.taken[1].shape == (1,) and site.taken[2].shape == (*shape[:axis], *shape[axis + 1 :])
     if not is_row or not is_whole or site.params["update_jaxpr"] is not None:
-        raise UnsupportedError("writes to places that are numbers of their own, other than a row by its number")
+        raise UnsupportedError("scatters to several places; only `ring.at[i].set(row)` has a form inside a kernel")
     index = index.reshape(()).astype("int32")
     if site.params["mode"] == GatherScatterMode.CLIP:
         index = jnp.clip(index, 0, shape[axis] - 1)

@@ -14,7 +14,7 @@ import jax.numpy as jnp
 from jaxtyping import Array
 
 from recurra.engine.on_chip.padding import counted, padded_shape, places
-from recurra.engine.on_chip.rules import Site, Value, rule, total
+from recurra.engine.on_chip.rules import Site, Value, check_size, rule, total
 
 #: the least size of every axis of a product of matrices that the chip's own instruction for it serves
 LEAST_PRODUCT = 16
@@ -87,6 +87,7 @@ def _in_line(x: Array, of_x: tuple, batch_x: tuple, y: Array, of_y: tuple, batch
     first, second = (name_x, name_y) if x.ndim >= y.ndim else (name_y, name_x)
     line = first + [name for name in second if name not in first]
     sizes = dict(zip(name_x + name_y, x.shape + y.shape, strict=True))
+    check_size(tuple(sizes[name] for name in line))
     product = _spread(x, name_x, line, sizes) * _spread(y, name_y, line, sizes)
     summed = total(product, [line.index(name_x[axis]) for axis in of_x])
     left = [name for name in line if name in wanted]

@@ -107,7 +107,7 @@ def _cond(site: Site, which: Any, *operands: Any) -> Results:
 def _while(site: Site, *operands: Any) -> Results:
     goes_on, body = (_closed(site.params[name]) for name in ("cond_jaxpr", "body_jaxpr"))
     if goes_on.jaxpr.outvars[0].aval.shape:
-        raise UnsupportedError("has a loop that goes on until all of several streams have ended theirs")
+        raise UnsupportedError("has a while loop whose length differs between streams")
     of_test, of_body = site.params["cond_nconsts"], site.params["body_nconsts"]
     test, fixed, start = operands[:of_test], operands[of_test : of_test + of_body], operands[of_test + of_body :]
     again = lambda state: carry_out(goes_on, *test, *state)[0]

@@ -14,9 +14,20 @@ from jaxtyping import Array
 
 from recurra.engine.on_chip.padding import Shape, counted, padded_shape, places
 
+#: entries of the largest array that a rule may need on the way: 256 kB, as many as a multiprocessor's registers
+LARGEST = 2**16
+
 
 class UnsupportedError(NotImplementedError):
     """An operation that has no rule. Its text is the end of a sentence: what a program does that a kernel cannot."""
+
+
+def check_size(shape: Shape) -> None:
+    """Raise if an array that a rule needs on the way is far larger than what registers hold."""
+    if math.prod(shape) > LARGEST:
+        raise UnsupportedError(
+            f"needs an array of shape {shape} on the way, and a kernel has room for {LARGEST:,} entries"
+        )
 
 
 class Site(NamedTuple):
@@ -167,7 +178,7 @@ def _reshape(site: Site, operand: Value) -> Array:
     for joined, cut in _groups(before, after):
         inner = [size for size in (*joined[1:], *cut[1:]) if size & (size - 1)]
         if inner and (len(joined), len(cut)) != (1, 1):
-            raise UnsupportedError(f"puts axes {joined} into the shape {cut}, and {inner[0]} is no power of two")
+            raise UnsupportedError(f"reshapes axes {joined} to {cut}, and {inner[0]} is no power of two")
     return operand.reshape(padded_shape(after))
 
 

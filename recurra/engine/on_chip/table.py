@@ -28,27 +28,31 @@ class Measured(NamedTuple):
     microseconds_few: float
     warps_many: int
     millions: float
+    #: the bytes that a network carried
+    carried: int
 
     def warps(self, count: int, alike: bool = False) -> int:
         """The warps for so many networks; with `alike`, as many for any number of them."""
         return self.warps_few if count <= FEW_NETWORKS and not alike else self.warps_many
 
-    def microseconds(self, count: int) -> float:
-        """How long a step of so many networks takes."""
-        return max(self.microseconds_few, count / self.millions)
+    def microseconds(self, count: int, carried: int | None = None) -> float:
+        """How long a step of so many networks takes, in proportion longer where they carry more bytes."""
+        more = 1 if carried is None else max(1, carried / self.carried)
+        return more * max(self.microseconds_few, count / self.millions)
 
 
 @functools.cache
 def table() -> dict[tuple[str, str, int], Measured]:
     """All that was measured, by learner, cell and size."""
     rows = json.loads(resources.files("recurra.engine.on_chip").joinpath("measured.json").read_text())
-    return {(row["learner"], row["cell"], row["n"]): Measured(*row["fastest"]) for row in rows}
+    return {(row["learner"], row["cell"], row["n"]): Measured(*row["fastest"], carried=row["carried"]) for row in rows}
 
 
 def measured(experiment: Experiment) -> Measured | None:
     """What was measured for this learner, cell and size; None if nothing was."""
     cell, learner = experiment.step.network.cell, experiment.step.learners[APPLIED]
-    if experiment.step.streams > 1 or experiment.horizon or not _reaches_as_far_as_usual(learner):
+    is_sparse = getattr(cell, "places", None) is not None
+    if experiment.step.streams > 1 or experiment.horizon or is_sparse or not _reaches_as_far_as_usual(learner):
         return None
     return table().get((learner.about.id, cell.name.lower(), padded_size(getattr(cell, "n", 0))))
 
