@@ -1,4 +1,4 @@
-"""Random-feedback online learning (Murray 2019). Random feedback itself is an option of `Network`."""
+"""Random-feedback local online learning (Murray 2019). Random feedback itself is an option of `Network`."""
 
 from jaxtyping import PRNGKeyArray
 

@@ -1,4 +1,4 @@
-"""SnAp-1 and a low-rank rest, with a bound on its error (SK-RTRL, a preprint of 2026)."""
+"""SnAp-1 and a low-rank rest, with a bound on its error (SK-RTRL, Yi & Wang 2026, a preprint)."""
 
 import math
 import warnings
