@@ -4,7 +4,7 @@ PYTHON ?= python3
 VENV := .venv
 STAMP := $(VENV)/.installed
 
-.PHONY: test test-all lint types check tables report beyond bench floor clean
+.PHONY: test test-all lint types check docs docs-look tables report beyond bench floor clean
 
 test: lint types check
 
@@ -27,6 +27,20 @@ check: $(STAMP)
 # Also what takes long, about half an hour on two cores: by hand, before a release.
 test-all: lint types
 	$(VENV)/bin/python -m pytest -m '' -n auto --maxprocesses 4 --dist worksteal
+
+# The site of the documentation, in site/index.html: every Python block of its pages is run, and a warning is an error. What
+# ran before is kept in build/docs, and runs again only if its code or the library's has changed.
+docs: $(VENV)/.installed-docs
+	$(VENV)/bin/python -m sphinx -W --keep-going -q -b html -d build/docs/doctrees docs site \
+		|| { rm -rf build/docs/doctrees; exit 1; }
+
+# Its pages in Chromium, on a phone and on a desk: no errors, nothing too wide, links whole.
+docs-look: docs
+	$(VENV)/bin/python docs/check_site.py site
+
+$(VENV)/.installed-docs: $(STAMP)
+	$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check --editable '.[test,docs]'
+	touch $@
 
 # The README's table of learners, from their metadata.
 tables: $(STAMP)
@@ -59,4 +73,4 @@ floor: $(STAMP)
 	touch $@
 
 clean:
-	rm -rf $(VENV) .bench .pytest_cache .ruff_cache dist build
+	rm -rf $(VENV) .bench .pytest_cache .ruff_cache dist build site

@@ -1,0 +1,131 @@
+"""Runs the Python blocks of a page while the site is built, and shows below each what it printed and drew.
+
+All blocks of a page run in their order, in one namespace and one fresh process, as a reader would paste them. An
+exception is an error of the build, with the page and its line. What a page printed is kept under a hash of its code and
+of the library's, so only pages whose result could differ run again.
+
+A comment directly before a block, `<!-- not run: it needs a cluster -->`, says that it is not run, and why. Below a
+Python block the reason is shown. Shell blocks are never run, so they must have such a comment. TOML blocks must parse.
+Blocks in other languages, and indented ones, are text.
+"""
+
+import base64
+import hashlib
+import html
+import json
+import os
+import re
+import subprocess
+import sys
+import tempfile
+import tomllib
+from pathlib import Path
+
+from docutils import nodes
+from sphinx.application import Sphinx
+from sphinx.util import logging
+
+LOG = logging.getLogger(__name__)
+RUNNER = Path(__file__).with_name("run_blocks.py")
+PACKAGE = Path(__file__).parents[2] / "recurra"
+NOT_RUN = re.compile(r"<!--\s*not run:\s*(.*?)\s*-->", re.S)
+LIMIT = 600  # seconds a page may take
+
+
+def library() -> str:
+    """A hash of the library's source."""
+    files = sorted(PACKAGE.rglob("*.py"))
+    return hashlib.sha256(b"\0".join(file.read_bytes() for file in [RUNNER, *files])).hexdigest()
+
+
+def reason(block: nodes.literal_block) -> str | None:
+    """Why a block is not run, as the comment before it says; None if there is no such comment."""
+    place = block.parent.index(block)
+    before = block.parent[place - 1] if place else None
+    found = NOT_RUN.search(before.astext()) if isinstance(before, nodes.raw | nodes.comment) else None
+    return " ".join(found.group(1).split()) if found else None
+
+
+def run(blocks: list[tuple[int, str]], page: str, kept: Path) -> dict:
+    """What every block printed and drew, and the error, if one of them failed."""
+    key = hashlib.sha256(json.dumps([library(), blocks]).encode()).hexdigest()
+    file = kept / f"{key}.json"
+    if file.exists():
+        return json.loads(file.read_text())
+    LOG.info("running the %d blocks of %s", len(blocks), page)
+    plain = {name: value for name, value in os.environ.items() if name != "XLA_FLAGS"}
+    with tempfile.TemporaryDirectory() as folder:
+        told = Path(folder) / "told.json"
+        done = subprocess.run(
+            [sys.executable, str(RUNNER), page, str(told)],
+            **{"input": json.dumps(blocks), "text": True, "cwd": folder, "timeout": LIMIT, "capture_output": True},
+            env={**plain, "MPLBACKEND": "Agg", "JAX_PLATFORMS": plain.get("JAX_PLATFORMS", "cpu")},
+        )
+        if not told.exists():
+            return {"shown": [], "line": blocks[0][0], "error": f"the process ended:\n{done.stderr[-3000:]}"}
+        result = json.loads(told.read_text())
+    if "error" not in result:
+        kept.mkdir(parents=True, exist_ok=True)
+        file.write_text(json.dumps(result))
+    return result
+
+
+def below(shown: dict) -> list[nodes.Node]:
+    """What is shown below a block."""
+    found: list[nodes.Node] = []
+    if text := shown["printed"].rstrip():
+        found.append(nodes.literal_block(text, text, language="text", classes=["printed"]))
+    for svg in shown["drawn"]:
+        source = "data:image/svg+xml;base64," + base64.b64encode(svg.encode()).decode()
+        picture = f'<img class="drawn" alt="{html.escape("The figure that the code above draws")}" src="{source}">'
+        found.append(nodes.raw("", f"<p>{picture}</p>", format="html"))
+    return found
+
+
+def read(app: Sphinx, doctree: nodes.document) -> None:
+    """Run a page's blocks as soon as it has been read."""
+    page, todo = app.env.docname, []
+    for block in list(doctree.findall(nodes.literal_block)):
+        language, why = block.get("language"), reason(block)
+        if language not in ("python", "sh", "toml") or "source" in block.attributes:  # text, or shown from a file
+            continue
+        if why and language == "python":
+            note = nodes.paragraph("", "", nodes.emphasis("", f"Not run when this page was built: {why}."))
+            note["classes"].append("not-run")
+            block.parent.insert(block.parent.index(block) + 1, note)
+        elif why:
+            continue
+        elif language == "python":
+            todo.append(block)
+        elif language == "sh":
+            LOG.error("say why these commands are not run: <!-- not run: ... --> before the block", location=block)
+        else:
+            try:
+                tomllib.loads(block.astext())
+            except tomllib.TOMLDecodeError as error:
+                LOG.error("this is not TOML: %s", error, location=block)
+    pages = app.env.__dict__.setdefault("pages_that_run", {})
+    pages.pop(page, None)
+    if not todo or page.startswith("reference/"):
+        return
+    pages[page] = library()
+    blocks = [((block.line or 0) + 1, block.astext()) for block in todo]  # the code begins below its fence
+    result = run(blocks, app.env.doc2path(page, base=False), Path(app.doctreedir).parent / "runs")
+    if "error" in result:
+        LOG.error("the code of this page fails:\n%s", result["error"], location=(page, result["line"]))
+    for block, shown in zip(todo, result["shown"], strict=False):
+        for node in reversed(below(shown)):
+            block.parent.insert(block.parent.index(block) + 1, node)
+
+
+def outdated(app: Sphinx, env: object, added: set, changed: set, removed: set) -> list[str]:
+    """Pages whose code must run again since the library has changed."""
+    now = library()
+    return [page for page, then in getattr(env, "pages_that_run", {}).items() if then != now and page not in removed]
+
+
+def setup(app: Sphinx) -> dict:
+    """Called by Sphinx."""
+    app.connect("doctree-read", read, priority=400)
+    app.connect("env-get-outdated", outdated)
+    return {"parallel_read_safe": False, "parallel_write_safe": True, "version": "1"}
