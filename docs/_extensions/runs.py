@@ -56,13 +56,17 @@ def run(blocks: list[tuple[int, str]], page: str, kept: Path) -> dict:
     plain = {name: value for name, value in os.environ.items() if name != "XLA_FLAGS"}
     with tempfile.TemporaryDirectory() as folder:
         told = Path(folder) / "told.json"
-        done = subprocess.run(
-            [sys.executable, str(RUNNER), page, str(told)],
-            **{"input": json.dumps(blocks), "text": True, "cwd": folder, "timeout": LIMIT, "capture_output": True},
-            env={**plain, "MPLBACKEND": "Agg", "JAX_PLATFORMS": plain.get("JAX_PLATFORMS", "cpu")},
-        )
+        try:
+            done = subprocess.run(
+                [sys.executable, str(RUNNER), page, str(told)],
+                **{"input": json.dumps(blocks), "text": True, "cwd": folder, "timeout": LIMIT, "capture_output": True},
+                env={**plain, "MPLBACKEND": "Agg", "JAX_PLATFORMS": plain.get("JAX_PLATFORMS", "cpu")},
+            )
+            ended = f"the process ended with status {done.returncode}:\n{done.stderr[-3000:]}"
+        except subprocess.TimeoutExpired:
+            ended = f"it takes more than {LIMIT} seconds: make it shorter, or say why it is not run"
         if not told.exists():
-            return {"shown": [], "line": blocks[0][0], "error": f"the process ended:\n{done.stderr[-3000:]}"}
+            return {"shown": [], "line": blocks[0][0], "error": ended}
         result = json.loads(told.read_text())
     if "error" not in result:
         kept.mkdir(parents=True, exist_ok=True)
