@@ -19,7 +19,6 @@ HERE = Path(__file__).parent
 LOSSES = HERE.parent / "reproduction" / "data" / "final_losses.csv"
 UNEXPLORED = HERE.parent / "unexplored" / "data" / "unexplored.csv"
 CONDITIONS = [("add", "1"), ("add", "0.5"), ("mimic", "1"), ("mimic", "0.5")]
-NOTHING = "–"
 
 
 def table(*lines: tuple[str, ...]) -> str:
@@ -28,18 +27,19 @@ def table(*lines: tuple[str, ...]) -> str:
     return "\n".join(f"| {' | '.join(line)} |" for line in (header, ("---",) * len(header), *rows))
 
 
-def code(text: str) -> str:
-    """As code, but for a dash."""
-    return text if text == NOTHING else f"`{text}`"
+def formula(text: str) -> str:
+    """Letters with indices as formulas."""
+    letters = {"ahat": "\\widehat{a}{}", "δ": "\\delta", "Σ": "\\sum"}
+    written = lambda found: f"${letters.get(found[1], found[1])}_{{{found[2]}}}$"
+    return re.sub(r"(ahat|[A-ZδΣ])_(\w+)", written, text)
 
 
 def overview() -> str:
     """The table of all learners."""
     rows = []
     for name, algorithm, facing, tensor, update, memory, time, cells in printed()[1:]:
-        python = rc.LEARNERS[name].__name__
-        rows.append((f"[{algorithm}]({name}.md)", f"`rc.{python}`", facing, code(tensor), update, memory, time, cells))
-    return table(("learner", "in Python", "facing", "tensor", "update", "memory", "time", "cells"), *rows)
+        rows.append((f"[{algorithm}]({name}.md)", facing, formula(tensor), update, memory, time, cells))
+    return table(("learner", "facing", "tensor", "update", "memory", "time", "cells"), *rows)
 
 
 def facts(name: str) -> str:
@@ -48,7 +48,7 @@ def facts(name: str) -> str:
     rows = [
         ("in Python, on the command line", f"`rc.{rc.LEARNERS[name].__name__}`, `{name}`"),
         ("facing", {"past": "the past", "future": "the future"}.get(facing, "neither")),
-        ("tensor", code(tensor)),
+        ("tensor", formula(tensor)),
         ("update", update),
         ("memory", memory),
         ("time a step", time),
