@@ -33,7 +33,7 @@ class OnChipEngine:
     share a network; None: as measured, for so many networks, or with `alike` for any number of them, so that the bits
     of a network depend on no other one. One kernel takes at most `chunk` steps, rounded up to whole blocks of 128.
     Products of matrices are exact to float32, unless `precision` is "tf32x3" or "tf32", which is faster for many
-    networks of KF-RTRL and R-KF-RTRL. With `interpret` the same kernels are played on the cores, slowly, for tests.
+    networks of KF-RTRL and R-KF-RTRL. With `interpret` Pallas' interpreter runs the same kernels on the cores, slowly.
     """
 
     warps: int | None = None

@@ -36,7 +36,7 @@ class Rounds(NamedTuple):
 class How(NamedTuple):
     """How a kernel is built: the warps of 32 threads that share a network, and one of `products.PRECISIONS`.
 
-    With `interpret` it is only played on a CPU.
+    With `interpret` Pallas' interpreter runs it on a CPU.
     """
 
     warps: int = 1

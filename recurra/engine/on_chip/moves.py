@@ -1,7 +1,7 @@
 """Operations that only move entries, written inside a kernel: slices, rows of a ring, arrays side by side.
 
 A chip has no instruction that takes an entry of an array held in registers by its number. So an entry is found by
-comparing places, and a sum picks it out. That is exact: all other terms are zero.
+comparing places, and a sum picks it out. That is exact, but for the sign of a zero: all other terms are zero.
 """
 
 from collections.abc import Callable, Sequence

@@ -13,8 +13,8 @@ from recurra.engine.on_chip import moves, products  # noqa: F401 (both register 
 from recurra.engine.on_chip.padding import padded_shape
 from recurra.engine.on_chip.rules import RULES, Results, Site, UnsupportedError, rule
 
-#: which of several forms of a computation a kernel takes, the best first; None is the form for any platform. That for
-#: Mosaic, which compiles kernels too, needs no numbers of places.
+#: Which of several forms of a computation a kernel takes, the best first; None is the form for any platform. JAX has
+#: forms for Mosaic, another compiler of kernels, that gather nothing: a diagonal is a product with the unit matrix.
 PLATFORMS = ("mosaic", "cuda", None)
 
 
