@@ -4,8 +4,9 @@ Run it on a machine with an NVIDIA GPU:
 
     python benchmarks/kernels.py --out kernels.json
 
-It times the kernel alone, on states and rows made of small random numbers: how long a step takes does not depend on
-them. Programs are compiled in as many threads as there are cores. `benchmarks/on_chip.py` times whole runs.
+It times the kernel alone, on states and rows that are all the same number: how long a step takes does not depend on
+them. Programs are compiled in as many threads as there are cores. Rows that the file has already stay there, unless
+they are measured again. `benchmarks/on_chip.py` times whole runs.
 """
 
 import argparse
@@ -30,6 +31,8 @@ CELLS = {"rnn": rc.RNN, "gru": rc.GRU, "lstm": rc.LSTM}
 #: few networks, each with a multiprocessor to itself, and many; and the steps that are timed of each
 FEW, MANY = (20, 4096), (8192, 512)
 REPEATS = 3
+#: what a setting is
+NAMES = ("learner", "cell", "n", "warps", "count")
 #: warps to try by size: for most learners, for those that multiply matrices, and for RTRL, which keeps n³ numbers
 WARPS = {8: (1,), 16: (1, 2), 32: (1, 2, 4), 64: (2, 4, 8), 128: (8, 16)}
 OF_PRODUCTS = {8: (1, 2), 16: (1, 2, 4), 32: (1, 2, 4), 64: (8, 16)}
@@ -102,6 +105,13 @@ def fastest(rows: list[dict]) -> list[dict]:
     return table
 
 
+def of_others(file: Path, settings: list) -> list[dict]:
+    """The rows of a file that are not of these settings."""
+    measured_now = {(*kind, counts[0]) for *kind, counts in settings}
+    rows = json.loads(file.read_text()) if file.exists() else []
+    return [row for row in rows if tuple(row[name] for name in NAMES) not in measured_now]
+
+
 def main() -> None:
     """Compile all settings at once, time them one by one, and write each result as soon as it is there."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
@@ -122,12 +132,12 @@ def main() -> None:
     ]
     with ThreadPoolExecutor(os.cpu_count()) as pool:  # compiling would disturb what is timed, so it comes first
         programs = list(pool.map(functools.partial(compiled, precision=given.precision), settings))
-    found, slow = [], set()
+    found, slow = of_others(given.out, settings), set()
     for setting, program, about, compiling in programs:
         *kind, (count, steps) = setting
         if tuple(kind) in slow:
             continue
-        row = dict(zip(("learner", "cell", "n", "warps"), kind, strict=True)) | {"count": count}
+        row = dict(zip(NAMES, (*kind, count), strict=True))
         if program is None:
             row["error"] = about
         else:

@@ -23,7 +23,7 @@ from recurra.training.provenance import machine, versions
 COUNTS = (1, 4, 20, 132, 1024, 8192, 65536)
 #: networks beyond which the cores only take longer
 MOST_ON_CORES = 1024
-#: the least time that is measured, and the steps of a window
+#: the least seconds that are measured, and the steps of a window
 SECONDS, WINDOW = 0.5, 1024
 
 
@@ -38,17 +38,18 @@ def places() -> dict[str, tuple]:
 
 
 def pace(engine, learner: str, n: int, count: int) -> float:
-    """Microseconds a step of all networks, over at least a second."""
+    """Microseconds a step of all networks, once the pieces of the run are as long as they get."""
     network = rc.Network(rc.RNN(2, n, dtype="float32"), 2)
     experiment = Experiment.of(network, {"applied": rc.LEARNERS[learner]()}, 1e-4, rc.Add())
     with engine.prepare(experiment, Members.of_seeds(jax.random.key(0), range(count)), WINDOW) as run:
-        began, start, pieces = None, 0, run.advance(2**30)
-        for number, _ in enumerate(pieces):
-            now = time.perf_counter()
-            if began is None and (number >= 4 or run.done >= 2**16):  # by now pieces are as long as they get
+        began, start, longest = None, 0, 0
+        for piece in run.advance(2**30):
+            now, length = time.perf_counter(), piece.stop - piece.start
+            if began is None and length <= longest:
                 began, start = now, run.done
             elif began is not None and now - began >= SECONDS:
                 break
+            longest = max(longest, length)
         return (now - began) / (run.done - start) * 1e6
 
 

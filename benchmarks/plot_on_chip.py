@@ -18,11 +18,10 @@ LOOKS = {
 }
 #: the least distance of two labels at the ends of lines, as a ratio
 APART = 2.6
-WHOLE = "whole run"
 
 
 def plot(rows: Sequence[dict]) -> str:
-    """A panel for each learner and size, a line for each place. What is no whole run is hollow, on a dashed line."""
+    """A panel for each learner and size, a line for each place."""
     kinds = list(dict.fromkeys((row["learner"], row["n"]) for row in rows))
     with plots.style():
         figure = plots.sheet(3.4 * len(kinds) + 2.2, 3.8)
@@ -34,23 +33,14 @@ def plot(rows: Sequence[dict]) -> str:
             ends = {}
             for place, (colour, marker) in LOOKS.items():
                 here = sorted((row for row in own if row["place"] == place), key=lambda row: row["networks"])
-                whole = [row for row in here if row.get("kind", WHOLE).startswith(WHOLE)]
-                parts = [row for row in here if row not in whole]
-                for each, line, face in ((whole, "-", colour), (parts, (0, (4, 2)), "white")):
-                    points = [point(row) for row in each]
-                    if points:
-                        look = {"color": colour, "markerfacecolor": face, "linestyle": line, "markersize": 5}
-                        axes.plot(*zip(*points, strict=True), marker, **look)
                 if here:
-                    ends[place] = point(here[-1])[1]
+                    points = [point(row) for row in here]
+                    axes.plot(*zip(*points, strict=True), marker, color=colour, linestyle="-", markersize=5)
+                    ends[place] = points[-1][1]
             if axes is panels[-1]:
                 label(axes, ends)
             axes.set(xscale="log", yscale="log", xlabel="networks", title=f"{plots.name(learner)}, {n} units")
             axes.grid(color=plots.FAINT, linewidth=0.5)
-        if any(not row.get("kind", WHOLE).startswith(WHOLE) for row in rows):
-            panels[0].text(
-                0.97, 0.05, "hollow: the kernel alone", transform=panels[0].transAxes, ha="right", fontsize=8
-            )
         panels[0].set_ylabel("network-steps a second")
         return plots.svg(figure, "on-chip")
 

@@ -63,9 +63,10 @@ ON_CHIP_STEPS, ON_CHIP_BYTES = 2**17, 2**30
 #: Bytes that a network may carry on chip from step to step. GPU: a multiprocessor has 256 kB of registers, and a step
 #: needs many of them for what it computes.
 ON_CHIP_STATE_BYTES = 160 * 2**10
-#: Warps that may share a network, and the bytes of its state that each should hold at most. GPU: a warp has up to 32 kB
-#: of registers, and a step needs some for what it computes.
-MOST_WARPS, WARP_BYTES = 16, 20 * 2**10
+#: Warps that may share a network, and the bytes of its state for which one more pays, for few networks and for many.
+#: GPU, Mimic with 32 inputs: five learners that carry 17 to 30 kB are fastest with 4 warps for 20 networks, and with 1
+#: or 2 for 8,192.
+MOST_WARPS, WARP_BYTES_FEW, WARP_BYTES_MANY = 16, 8 * 2**10, 16 * 2**10
 #: Up to so many networks, each has a multiprocessor to itself. GPU: it has 132.
 FEW_NETWORKS = 132
 #: How fast compiled loops are, to compare: bytes that a core, or the GPU, carries through a step in a microsecond, and

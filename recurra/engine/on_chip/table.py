@@ -12,7 +12,7 @@ from typing import NamedTuple
 from recurra.engine.experiment import Experiment
 from recurra.engine.on_chip.fits import padded_bytes
 from recurra.engine.on_chip.padding import padded_size
-from recurra.engine.tuning import FEW_NETWORKS, MOST_WARPS, WARP_BYTES
+from recurra.engine.tuning import FEW_NETWORKS, MOST_WARPS, WARP_BYTES_FEW, WARP_BYTES_MANY
 from recurra.learners.base import Learner
 from recurra.step import APPLIED
 
@@ -33,12 +33,17 @@ class Measured(NamedTuple):
 
     def warps(self, count: int, alike: bool = False) -> int:
         """The warps for so many networks; with `alike`, as many for any number of them."""
-        return self.warps_few if count <= FEW_NETWORKS and not alike else self.warps_many
+        return self.warps_few if are_few(count, alike) else self.warps_many
 
     def microseconds(self, count: int, carried: int | None = None) -> float:
         """How long a step of so many networks takes, in proportion longer where they carry more bytes."""
         more = 1 if carried is None else max(1, carried / self.carried)
         return more * max(self.microseconds_few, count / self.millions)
+
+
+def are_few(count: int, alike: bool) -> bool:
+    """Whether each of so many networks has a multiprocessor to itself; with `alike` it must not matter."""
+    return count <= FEW_NETWORKS and not alike
 
 
 @functools.cache
@@ -64,7 +69,10 @@ def _reaches_as_far_as_usual(learner: Learner) -> bool:
 
 
 def warps_for(experiment: Experiment, count: int, alike: bool = False) -> int:
-    """The warps that share a network: as measured, and enough for their registers to hold its state."""
-    found = measured(experiment)
-    least = min(MOST_WARPS, padded_size(-(-padded_bytes(experiment) // WARP_BYTES)))
-    return max(least, found.warps(count, alike)) if found else least
+    """The warps that share a network: as measured, and more where it carries more than what was measured."""
+    found, carried = measured(experiment), padded_bytes(experiment)
+    if found and carried <= found.carried:
+        return found.warps(count, alike)
+    share = WARP_BYTES_FEW if are_few(count, alike) else WARP_BYTES_MANY
+    enough = min(MOST_WARPS, padded_size(-(-carried // share)))
+    return max(enough, found.warps(count, alike)) if found else enough
