@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import recurra as rc
-from recurra.engine import choosing
+from recurra.engine import choosing, plan
 from recurra.engine.choosing import AutoEngine, engine_of
 from recurra.engine.experiment import Experiment
 from recurra.engine.on_chip import engine as on_chip
@@ -21,7 +21,7 @@ GPU = "an NVIDIA GPU"
 def with_gpu(monkeypatch):
     """The choice as it is on a machine with a GPU and 16 cores; nothing runs there."""
     monkeypatch.setattr(choosing, "nvidia_gpu", lambda: GPU)
-    monkeypatch.setattr(choosing, "cores", lambda: 16)
+    monkeypatch.setattr(plan, "cores", lambda: 16)
 
 
 def experiment(learner, cell=rc.RNN, n=32, dtype="float32", recorder=None, streams=1, wide=2):

@@ -5,12 +5,12 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from recurra import checks
-from recurra.engine import tuning
 from recurra.engine.experiment import Experiment, Start
-from recurra.engine.hardware import bytes_of, cores
+from recurra.engine.hardware import bytes_of
 from recurra.engine.on_chip.engine import OnChipEngine, as_it_runs, nvidia_gpu
 from recurra.engine.on_chip.fits import misfit, padded_bytes, shapes
 from recurra.engine.on_chip.table import measured
+from recurra.engine.plan import on_accelerator, on_cores
 from recurra.engine.protocol import Engine, Members, Run
 from recurra.engine.scan import ScanEngine
 
@@ -61,9 +61,7 @@ class AutoEngine:
 
 def loops_microseconds(carried: int, count: int) -> float:
     """How long a step of so many members takes in compiled loops, on the cores or the GPU, whichever is faster."""
-    on_cores = -(-count // cores()) * carried / tuning.CORE_BYTES_PER_MICROSECOND
-    on_gpu = max(tuning.GPU_STEP_MICROSECONDS, count * carried / tuning.GPU_BYTES_PER_MICROSECOND)
-    return min(on_cores, on_gpu)
+    return min(on_cores(carried, count), on_accelerator(carried, count))
 
 
 #: engines by the names that `train` and the command line take

@@ -93,8 +93,18 @@ def choose_device(experiment: Experiment, key: PRNGKeyArray, count: int) -> Any:
 
 
 def cores_are_faster(carried: int, count: int, learners: int) -> bool:
-    """Judged by the bytes that the fullest core carries through a step, for each learner."""
-    return -(-count // cores()) * carried < tuning.ACCELERATOR_BYTES * learners
+    """Whether the cores finish a step before an accelerator has started its kernels, those of each learner."""
+    return on_cores(carried, count) < tuning.GPU_STEP_MICROSECONDS * learners
+
+
+def on_cores(carried: int, count: int) -> float:
+    """The microseconds that a step of so many members takes the fullest core, if each carries so many bytes."""
+    return -(-count // cores()) * carried / tuning.CORE_BYTES_PER_MICROSECOND
+
+
+def on_accelerator(carried: int, count: int) -> float:
+    """The microseconds that a step of so many members takes in compiled loops on an accelerator."""
+    return max(tuning.GPU_STEP_MICROSECONDS, count * carried / tuning.GPU_BYTES_PER_MICROSECOND)
 
 
 def group_size(experiment: Experiment, program: Jaxpr, carried: int, count: int) -> int:

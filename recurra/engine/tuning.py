@@ -45,11 +45,6 @@ BUSY_CORES = 0.75
 #: Bytes that a vmapped group may carry: they stay in a core's cache.
 GROUP_BYTES = 512 * 2**10
 
-#: Bytes that the fullest core must carry, for each learner, for an accelerator to be faster. GPU: a step takes about
-#: 20 µs, however small the network, for this is the time to start its kernels. In that time a core goes through about
-#: so many bytes.
-ACCELERATOR_BYTES = 192 * 2**10
-
 #: The largest product of an m × k and a k × n matrix that is compiled into a loop on a CPU. Core: larger ones are
 #: faster as calls of a library.
 SMALL_M, SMALL_K, SMALL_N = 32, 128, 128
@@ -69,6 +64,6 @@ ON_CHIP_STATE_BYTES = 160 * 2**10
 MOST_WARPS, WARP_BYTES_FEW, WARP_BYTES_MANY = 16, 8 * 2**10, 16 * 2**10
 #: Up to so many networks, each has a multiprocessor to itself. GPU: it has 132.
 FEW_NETWORKS = 132
-#: How fast compiled loops are, to compare: bytes that a core, or the GPU, carries through a step in a microsecond, and
-#: the microseconds that a step takes on the GPU at least.
+#: How fast compiled loops are: bytes that a core, or the GPU, carries through a step in a microsecond, and the
+#: microseconds that a step takes on the GPU at least, however small the network: the time to start its kernels.
 CORE_BYTES_PER_MICROSECOND, GPU_BYTES_PER_MICROSECOND, GPU_STEP_MICROSECONDS = 9_600, 560_000, 20.0
