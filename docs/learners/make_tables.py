@@ -65,11 +65,11 @@ def mean(values: list[float], digits: int = 3) -> str:
 def measured(name: str) -> str:
     """Final losses beside those of RTRL and of the readout alone."""
     losses: dict[tuple[str, str, str], list[float]] = {}
-    for row in csv.DictReader(LOSSES.open()):
+    for row in csv.DictReader(LOSSES.read_text(encoding="utf-8").splitlines()):
         losses.setdefault((row["task"], row["alpha"], row["learner"]), []).append(float(row["final_loss"]))
     more = {
         (row["where"].lower(), row["learner"]): f"{float(row['value']):.3f} ± {float(row['standard_error']):.3f}"
-        for row in csv.DictReader(UNEXPLORED.open())
+        for row in csv.DictReader(UNEXPLORED.read_text(encoding="utf-8").splitlines())
         if row["quantity"] == "final loss"
     }
 
