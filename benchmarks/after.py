@@ -12,6 +12,7 @@ import argparse
 import functools
 import importlib.util
 import json
+import math
 import os
 import statistics
 import time
@@ -23,6 +24,7 @@ from typing import Any
 SECONDS, FEW_STEPS, MOST_STEPS = 0.3, 256, 2**17
 #: rows of each kind: the most that a ratio may be
 WANTED = {"bare": 1.10, "braintrace": 1.0, "cells": 1.0, "learners": 1.5, "layers": 1.15, "sparse": 1.0}
+WANTED["beside"] = math.inf  # nothing is wanted of these
 #: of the library and of braintrace: what does the same, at which sizes and streams, and how much faster it should be
 PEERS = [
     ("pp_prop, RNN", "pp_prop leaky", ((32, 1), (512, 1), (32, 64)), 1.0),
@@ -86,6 +88,9 @@ def contests(options: argparse.Namespace) -> Iterator[tuple[str, str, tuple[int,
                 what = f"RTRL, {cell.name} / RFLO, RNN"
                 yield "cells", what, (n, 1), {"RTRL": ours(cell, recurra.RTRL()), "RFLO": rflo(n)}
             yield "learners", "SnAp-1 / RFLO", (n, 1), {"SnAp-1": ours(plain(n), recurra.SnAp1()), "RFLO": rflo(n)}
+            for one, other in ((recurra.DiagonalUORO(), recurra.UORO()), (recurra.PPProp(), recurra.RFLO())):
+                pair = {learner.name: ours(plain(n), learner) for learner in (one, other)}
+                yield "beside", " / ".join(pair), (n, 1), pair
             upper = recurra.RNN(n, n, dtype="float32")
             stack = ours(recurra.Stack(plain(n), upper), recurra.Layered(recurra.RFLO()))
             alone = {"lower": rflo(n), "upper": ours(upper, recurra.RFLO())}
