@@ -42,9 +42,9 @@ $(VENV)/.installed-docs: $(STAMP)
 	$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check --editable '.[test,docs]'
 	touch $@
 
-# The README's table of learners, from their metadata.
+# The tables of the learners' pages, from their metadata and from what was measured.
 tables: $(STAMP)
-	$(VENV)/bin/python -m recurra.cli.tables README.md
+	$(VENV)/bin/python docs/learners/make_tables.py
 
 # The paper, reproduced at a small scale: one page in reproduction/index.html. PROFILE=paper is the paper's own scale.
 PROFILE ?= quick

@@ -1,6 +1,5 @@
-"""What the README and the docs show really runs, and their tables are the metadata's."""
+"""What the README and the docs show really runs, and the metadata of learners are the paper's."""
 
-import dataclasses
 import os
 import re
 import runpy
@@ -14,7 +13,6 @@ import pytest
 
 import recurra as rc
 from driving import distance, drive, problem
-from recurra.cli import tables
 from recurra.paper.setup import LEARNERS as PAPER
 
 ROOT = Path(__file__).parent.parent
@@ -43,8 +41,8 @@ def test_the_readme_s_example_prints_three_losses_that_fall(tmp_path):
     assert rtrl < fixed
 
 
-def test_the_readme_s_general_cell_runs(tmp_path):
-    done = run(code("README.md")[1].replace("10_000", "200"), tmp_path)
+def test_the_equinox_module_of_the_docs_trains(tmp_path):
+    done = run(code("docs/cells.md")[-1].replace("10_000", "200"), tmp_path)
     assert done.returncode == 0, done.stderr
 
 
@@ -94,20 +92,19 @@ def test_the_long_runs_of_the_docs(tmp_path):
     assert (tmp_path / "run.safetensors").exists()
 
 
-def test_the_readme_s_stream_is_forecast_and_goes_on(tmp_path):
+def test_the_stream_of_the_docs_is_forecast_and_goes_on(tmp_path):
     check = """
-later = np.sin(np.arange(300, 341) / 7)
-errors = model.learn_many(later[:40, None], later[:40, None])[:, 0] - later[1:]
-assert model.rows == 340 and np.abs(errors).max() < 0.02, errors
+errors = forecasts[:-1, 0] - values[401:]
+assert model.rows == 500 and np.abs(errors).mean() < 0.8 * np.abs(np.diff(values[400:])).mean(), errors
 """
-    done = run("\n".join([code("README.md")[2], check]), tmp_path)
+    done = run("\n".join([code("docs/streams.md")[0], check]), tmp_path)
     assert done.returncode == 0, done.stderr
 
 
 @pytest.mark.slow
 def test_the_streams_of_the_docs(tmp_path):
     check = "assert low[0] < forecast[0] < high[0] and forecasts.shape == (200, 1)"
-    done = run("\n".join([*code("docs/streams.md"), check, *code("README.md")[3:]]), tmp_path)
+    done = run("\n".join([*code("docs/streams.md"), check]), tmp_path)
     assert done.returncode == 0, done.stderr
     assert re.search(r"MAE: [\d.]+", done.stdout)
 
@@ -122,25 +119,6 @@ def test_the_learner_of_the_docs_trains_and_is_rflo_in_its_limit():
         ours = drive(network, scope["Trace"](decay=decay), weights, xs, ys)[-1][0]
         apart = distance(ours, drive(network, rc.RFLO(), weights, xs, ys)[-1][0])
         assert apart < 1e-12 if equal else apart > 1e-3
-
-
-def test_the_readme_s_table_is_the_metadata():
-    readme = (ROOT / "README.md").read_text(encoding="utf-8")
-    assert readme == tables.rewritten(readme), "run `make tables`"
-    rows = re.findall(r"^\| `(\S+)` \|", readme, re.M)
-    assert rows == list(rc.LEARNERS)
-
-
-def test_the_table_follows_the_metadata(monkeypatch):
-    about = dataclasses.replace(rc.RFLO.about, id="mine", memory="2n²", stochastic=True)
-    monkeypatch.setitem(rc.LEARNERS, "mine", type("Mine", (rc.RFLO,), {"about": about}))
-    written = tables.rewritten(f"before\n{tables.BEGIN}\nold\n{tables.END}\nafter\n")
-    assert "| `mine` | Mine | past | δ_ki B_ij | stochastic, closed form | 2n² | n² | unit-wise |" in written
-    assert written.startswith("before\n")
-    assert written.endswith("after\n")
-    assert "old" not in written
-    with pytest.raises(SystemExit, match="no place"):
-        tables.rewritten("nothing here")
 
 
 @pytest.mark.parametrize(

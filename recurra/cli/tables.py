@@ -1,19 +1,10 @@
-"""The learners in rows, from their metadata: for `recurra learners`, for programs, and for the README.
+"""The learners in rows, from their metadata: for `recurra learners`, for programs, and for pages."""
 
-python -m recurra.cli.tables README.md        writes its table anew: `make tables`
-"""
-
-import re
-import sys
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 from recurra.learners import LEARNERS, Learner
 from recurra.studies.options import hyperparameters
-
-#: what stands around the table in a file
-BEGIN, END = "<!-- learners: begin -->", "<!-- learners: end -->"
 
 
 def printed() -> list[tuple[str, ...]]:
@@ -43,14 +34,6 @@ def for_programs() -> list[dict[str, Any]]:
     ]
 
 
-def markdown() -> str:
-    """The table of the README, with the name that Python uses."""
-    header = ("name", "algorithm", "facing", "tensor", "update", "memory", "time", "cells")
-    rows = [(f"`{name}`", kind.__name__, *_axes(kind)) for name, kind in LEARNERS.items()]
-    lines = [header, ("---",) * len(header), *rows]
-    return "\n".join(f"|{'|'.join(line)}|" if line[0] == "---" else f"| {' | '.join(line)} |" for line in lines)
-
-
 def _axes(kind: type[Learner]) -> Iterator[str]:
     about = kind.about
     yield kind.facing
@@ -60,16 +43,3 @@ def _axes(kind: type[Learner]) -> Iterator[str]:
     yield about.memory
     yield about.time
     yield about.cells
-
-
-def rewritten(text: str) -> str:
-    """A file's text with the table as it is now."""
-    place = re.compile(f"{BEGIN}\n.*?{END}", re.DOTALL)
-    if not place.search(text):
-        raise SystemExit(f"The file has no place for the table: add the lines {BEGIN} and {END}.")
-    return place.sub(lambda _: f"{BEGIN}\n{markdown()}\n{END}", text)
-
-
-if __name__ == "__main__":
-    for path in map(Path, sys.argv[1:]):
-        path.write_text(rewritten(path.read_text(encoding="utf-8")), encoding="utf-8")
