@@ -9,6 +9,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import PRNGKeyArray, PyTree
 
+from recurra.engine.compiling import traced
 from recurra.engine.experiment import Carry, Experiment
 from recurra.engine.on_chip.fold import advance
 from recurra.engine.on_chip.loop import How
@@ -63,12 +64,12 @@ def padded_entries(leaf: jax.ShapeDtypeStruct) -> int:
 
 def shapes(experiment: Experiment) -> tuple[Carry, PyTree]:
     """The shapes of what a member carries, and of the rows and random numbers of a block."""
+    return traced(_first_block, experiment, jax.random.key(0))[1]
 
-    def first(experiment: Experiment, key: PRNGKeyArray) -> tuple[Carry, PyTree]:
-        carry, keys = experiment.init(key)
-        return carry, experiment.draw(carry, keys, jnp.zeros((), "int32"))[0]
 
-    return eqx.filter_eval_shape(first, experiment, jax.random.key(0))
+def _first_block(experiment: Experiment, key: PRNGKeyArray) -> tuple[Carry, PyTree]:
+    carry, keys = experiment.init(key)
+    return carry, experiment.draw(carry, keys, jnp.zeros((), "int32"))[0]
 
 
 def padded_bytes(experiment: Experiment) -> int:
@@ -93,13 +94,8 @@ def _fitting_size(experiment: Experiment) -> int | None:
 
 def _unsupported(experiment: Experiment) -> str | None:
     """What a step, or the drawing of its inputs, does that has no form inside a kernel, if there is anything."""
-
-    def whole(experiment: Experiment, key: PRNGKeyArray) -> Any:
-        zero = jnp.zeros((), "int32")
-        return advance(How(interpret=True), experiment, *experiment.init(key), zero, zero, BLOCK)
-
     try:
-        eqx.filter_eval_shape(whole, experiment, jax.random.key(0))
+        traced(_one_call, experiment, jax.random.key(0))  # again and again in a run that is evaluated, but traced once
     except UnsupportedError as error:
         said = str(error).split("\n")[0]
     except (TypeError, ValueError, NotImplementedError) as error:  # of JAX's, from parts that no test has met
@@ -108,3 +104,8 @@ def _unsupported(experiment: Experiment) -> str | None:
         return None
     learner, cell = experiment.step.learners[APPLIED], experiment.step.network.cell
     return f"{learner.name} with {cell.name} {said}. Use another learner, cell, size or optimizer"
+
+
+def _one_call(experiment: Experiment, key: PRNGKeyArray) -> Any:
+    zero = jnp.zeros((), "int32")
+    return advance(How(interpret=True), experiment, *experiment.init(key), zero, zero, BLOCK)
