@@ -7,9 +7,11 @@ A block of names on a page of the reference,
     sweep
     ```
 
-becomes a table of them and an entry for each. A public name in backticks, here or on any page, links to its entry.
+becomes a table of them and an entry for each. A public name in backticks, here or on any page, links to its entry, and
+docs/page.md to a page. Examples are doctests. Those of learners are on their pages, to which their entries lead.
 """
 
+import dataclasses
 import inspect
 import pkgutil
 import re
@@ -21,11 +23,17 @@ from sphinx import addnodes
 from sphinx.application import Sphinx
 from sphinx.transforms import SphinxTransform
 from sphinx.util.docutils import SphinxDirective
+from sphinx.util.typing import stringify_annotation
 
 import recurra
 
 PUBLIC = frozenset(recurra.__all__)
 NAME = re.compile(r"(?:(?P<of>rc|recurra)\.)?(?P<name>[A-Za-z]\w*)(?:\(.*\))?", re.S)
+PAGE = re.compile(r"\bdocs/([\w/-]+)\.md\b")
+#: public classes, by what readers call them
+CLASSES = {recurra.cells.Cell: "recurra.cells.Cell"} | {
+    kind: f"recurra.{name}" for name in PUBLIC if inspect.isclass(kind := getattr(recurra, name))
+}
 
 
 def public(code: str) -> str | None:
@@ -47,23 +55,56 @@ def plain(line: str) -> str:
         elif at % 2:
             pieces[at] = f"``{piece}``\\ "
         else:
-            pieces[at] = re.sub(r"([\\*|_])", r"\\\1", piece)
+            pieces[at] = PAGE.sub(r":doc:`/\1`", re.sub(r"([\\*|_])", r"\\\1", piece))
     return "".join(pieces)
 
 
 def rewrite(app: Sphinx, what: str, name: str, obj: Any, options: Any, lines: list[str]) -> None:
     """Indented paragraphs are formulas or code, and stay as they are; a doctest is Python."""
     new: list[str] = []
-    literal = False
+    literal = doctest = False
     for at, line in enumerate(lines):
         starts = at == 0 or not lines[at - 1].strip()
+        if line.startswith(">>> ") and not doctest:
+            new += ["", ".. code-block:: python", ""]
+        doctest = line.startswith(">>> ") or (doctest and bool(line.strip()))
         if line.startswith("    ") and starts and not literal:
             new += [".. code-block:: text", ""]
             literal = True
         elif line.strip() and not line.startswith("    "):
             literal = False
-        new.append(line if literal else plain(line))
+        if line.isidentifier() and "".join(lines[at + 1 : at + 2]).startswith("    "):  # a parameter, and what it is
+            line = f"`{line}`"
+        if is_line(line):  # below a heading, which docstrings for River have
+            new[-1:] = [] if lines[at - 1] == "Examples" else [f".. rubric:: {lines[at - 1]}", ""]
+        else:
+            new.append(f"   {line}" if doctest else line if literal else plain(line))
+    if page := page_of(obj):
+        new += ["", f"Example, equation and cost: :doc:`its page </{page}>`."]
     lines[:] = new
+
+
+def is_line(line: str) -> bool:
+    """Whether it underlines a heading."""
+    return len(line) > 3 and not line.strip("-")
+
+
+def page_of(obj: Any) -> str | None:
+    """The page of a learner, None for all else."""
+    about = getattr(obj, "about", None) if inspect.isclass(obj) else None
+    return None if about is None else f"learners/{about.id}"
+
+
+def bases_of(obj: type) -> list[str]:
+    """The nearest public class above each base, as a link. Classes that readers cannot name are left out."""
+    above = [next((each for each in base.__mro__ if each in CLASSES), None) for base in obj.__bases__]
+    found = [f":py:obj:`{CLASSES[each].rpartition('.')[2]} <{CLASSES[each]}>`" for each in above if each]
+    return found + [f"``{base.__name__}`` of River" for base in obj.__bases__ if base.__module__.startswith("river.")]
+
+
+def bases(app: Sphinx, name: str, obj: type, options: Any, found: list) -> None:
+    """What is told of them."""
+    found[:] = bases_of(obj)
 
 
 def skip(app: Sphinx, what: str, name: str, obj: Any, is_skipped: bool, options: Any) -> bool | None:
@@ -72,25 +113,67 @@ def skip(app: Sphinx, what: str, name: str, obj: Any, is_skipped: bool, options:
     return True if held or (getattr(obj, "__doc__", "") or "").startswith("Alias for field number") else None
 
 
-KEYS = re.compile(r"Key\[Array, ''\] \| UInt32\[Array, '2'\](?: \| UInt32\[Array, '4'\])?")
+#: types as they come from Python, in the order in which they are replaced, and as they are written in the source
+TYPES = [
+    (r"~?(?:\w+\.)+(?=[A-Z]|ndarray|dtype\b)", ""),
+    (r"Key\[Array, ''\] \| UInt32\[Array, '2'\](?: \| UInt32\[Array, '4'\])?", "PRNGKeyArray"),
+    (r"GradientTransformation \| Described \| Float\[Array, ''\] \| float", "Optimizer"),
+    (r"(float|int) \| (?:Float|Int)\[Array, ''\]", r"\1"),
+    (r"(?:Float|Int)\[Array, ''\] \| (float|int)", r"\1"),
+    (r"str \| type\[Any\] \| dtype \| SupportsDType", "DTypeLike"),
+    (r"Callable\[\[PRNGKeyArray, int, Any\], Float\[Array, 'n n'\](?: \| Patterned)?\]", "MatrixInit"),
+    (r"Callable\[\[PRNGKeyArray, tuple\[int, \.\.\.\], Any\], Float\[Array, '\.\.\.'\]\]", "Noise"),
+    (r"Callable\[\[Float\[Array, 'n'\], Any\], Float\[Array, 'n'\]\]", "Surrogate"),
+    (r"Callable\[\[Outcome\], PyTree\[Array\]\]", "RecordFunction"),
+    (r"tuple\[Float\[Array, '_'\] \| None, \.\.\.\]", "Credit"),
+    (r"tuple\[Float\[Array, '_'\], \.\.\.\]", "State"),
+    (r"tuple\[Float\[Array, '_ \.\.\.'\], \.\.\.\]", "Tangent"),
+    (r"tuple\[Tangent, \.\.\.\]", "Influence"),
+    (r"tuple\[Sources, \.\.\.\]", "Gates"),
+    (r"AbstractVar\[(.*)\]", r"\1"),
+]
+
+
+def short(text: str) -> str:
+    """Types as they are written in the source."""
+    for long, brief in TYPES:
+        text = re.sub(long, brief, text)
+    return text
 
 
 def signature(
     app: Sphinx, what: str, name: str, obj: Any, options: Any, given: str | None, returned: str | None
 ) -> tuple[str | None, str | None]:
-    """Types as they are written in the source, and defaults that are constants as their values."""
+    """Types as they are written in the source, and defaults as their names or values."""
+    if given:
+        module = sys.modules[getattr(obj, "__module__", None) or "recurra"]
+        value = lambda found: repr(vars(module).get(found[1], found[1])).strip("'")
+        given = re.sub(r"(?<== )([A-Z][A-Z_]+)(?=[,)])", value, given)
+        for field in dataclasses.fields(obj) if dataclasses.is_dataclass(obj) else ():
+            if "converter" in field.metadata:  # Equinox then says Any
+                kind = f"{field.name}: {stringify_annotation(field.type)}"
+                given = re.sub(rf"\b{field.name}: ~?(?:typing\.)?Any\b", kind, given)
+            if (shown := default_of(field)) is not None:
+                given = re.sub(rf"(\b{field.name}: .*?= )<[^>]*>+", rf"\g<1>{shown}", given)
+    return given and short(given), returned and short(returned)
 
-    def short(text: str | None) -> str | None:
-        if text is None:
-            return None
-        text = re.sub(r"~(?:\w+\.)+|(?:jax\.)?(?:jaxlib\._jax|jax|numpy)\.(?=[A-Z]|ndarray)", "", text)
-        text = re.sub(r"<function (?:\w+\.)*(\w+)>", r"\1", text)
-        return KEYS.sub("PRNGKeyArray", text)
 
-    module = sys.modules[getattr(obj, "__module__", None) or "recurra"]
-    value = lambda found: repr(vars(module).get(found[1], found[1])).strip("'")
-    given = re.sub(r"(?<== )([A-Z][A-Z_]+)(?=[,)])", value, given) if given else given
-    return short(given), short(returned)
+def default_of(field: dataclasses.Field) -> str | None:
+    """A default that is a function, by its name, and one that is made anew for each object, as it comes out."""
+    if field.default_factory is not dataclasses.MISSING:
+        return re.sub(r", dtype=\S+?(?=[,)]$)", "", repr(field.default_factory()))
+    return getattr(field.default, "__name__", None) if callable(field.default) else None
+
+
+def shorten(app: Sphinx, domain: str, kind: str, content: addnodes.desc_content) -> None:
+    """The same for types of attributes and properties."""
+    for header in content.parent.children if kind in ("attribute", "property") else ():
+        for told in header.findall(addnodes.desc_annotation) if isinstance(header, addnodes.desc_signature) else ():
+            # A type that could be linked is there twice: as it is shown if the link leads somewhere, and if not.
+            words = [each for each in told.findall(nodes.Text) if each.parent.get("condition") != "resolved"]
+            if short(text := "".join(words)) != text:
+                told.children = []
+                told += nodes.Text(short(text))
 
 
 class Names(SphinxDirective):
@@ -109,10 +192,21 @@ class Names(SphinxDirective):
             obj = pkgutil.resolve_name(f"{home}.{name}")
             kind = "class" if inspect.isclass(obj) else "function" if callable(obj) else "data"
             kind = "exception" if kind == "class" and issubclass(obj, BaseException) else kind
-            members = ["   :members:", "   :show-inheritance:"] if kind == "class" else []
+            # What a learner computes is on its page, and what products need of a matrix is for them alone.
+            has_members = kind == "class" and not page_of(obj) and home != "recurra.linalg"
+            members = ["   :members:"] if has_members else []
+            members += [f"   :exclude-members: {', '.join(hidden)}"] if members and (hidden := not_given(obj)) else []
+            members += ["   :show-inheritance:"] if kind == "class" and bases_of(obj) else []
             members += ["   :no-value:"] if kind == "data" else []
             text += ["", f".. auto{kind}:: {home}.{name}", *members]
+            self.env.note_dependency(inspect.getsourcefile(sys.modules[obj.__module__]))
         return self.parse_text_to_nodes("\n".join([*text, "```"]))
+
+
+def not_given(kind: type) -> list[str]:
+    """Fields that are computed when an object is made."""
+    fields = dataclasses.fields(kind) if dataclasses.is_dataclass(kind) else ()
+    return [field.name for field in fields if field.name not in inspect.signature(kind).parameters]
 
 
 class Links(SphinxTransform):
@@ -138,5 +232,7 @@ def setup(app: Sphinx) -> dict:
     app.add_transform(Links)
     app.connect("autodoc-process-docstring", rewrite)
     app.connect("autodoc-process-signature", signature)
+    app.connect("autodoc-process-bases", bases)
+    app.connect("object-description-transform", shorten)
     app.connect("autodoc-skip-member", skip)
     return {"parallel_read_safe": True, "parallel_write_safe": True, "version": "1"}

@@ -2,14 +2,16 @@
 
 All blocks of a page run in their order, in one namespace and one fresh process, as a reader would paste them. An
 exception is an error of the build, with the page and its line. What a page printed is kept under a hash of its code and
-of the library's, so only pages whose result could differ run again.
+of the library's, without docstrings and comments, so only pages whose result could differ run again.
 
 A comment directly before a block, `<!-- not run: it needs a cluster -->`, says that it is not run, and why. Below a
 Python block the reason is shown. Shell blocks are never run, so they must have such a comment. TOML blocks must parse.
 Blocks in other languages, and indented ones, are text.
 """
 
+import ast
 import base64
+import functools
 import hashlib
 import html
 import json
@@ -32,10 +34,20 @@ NOT_RUN = re.compile(r"<!--\s*not run:\s*(.*?)\s*-->", re.S)
 LIMIT = 600  # seconds a page may take
 
 
+@functools.cache
 def library() -> str:
-    """A hash of the library's source."""
-    files = sorted(PACKAGE.rglob("*.py"))
-    return hashlib.sha256(b"\0".join(file.read_bytes() for file in [RUNNER, *files])).hexdigest()
+    """A hash of the library's code, and of what runs the blocks."""
+    files = [RUNNER, *sorted(PACKAGE.rglob("*.py"))]
+    return hashlib.sha256("\0".join(code_of(file.read_text(encoding="utf-8")) for file in files).encode()).hexdigest()
+
+
+def code_of(source: str) -> str:
+    """A module without its docstrings, comments and layout."""
+    tree = ast.parse(source)
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef) and ast.get_docstring(node, False) is not None:
+            del node.body[0]
+    return ast.dump(tree)
 
 
 def reason(block: nodes.literal_block) -> str | None:
