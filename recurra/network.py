@@ -40,6 +40,13 @@ class Network(checks.Part):
 
     With `random_feedback` the immediate credit reaches the state through fixed random weights instead of the
     readout's own. The readout itself always follows its exact gradient.
+
+    A part of another kind is a TypeError. Inputs of another shape are a ValueError.
+
+    >>> network = rc.Network(rc.GRU(n_in=3, n=8), n_out=2, loss=rc.SquaredError())
+    >>> weights = network.init(jax.random.key(0))
+    >>> network.run(weights, np.zeros((5, 3))).shape
+    (5, 2)
     """
 
     cell: Cell

@@ -22,7 +22,11 @@ class ALIF(SpikingCell):
     """A `LIF` whose threshold rises with every spike: z(t) = Θ(v(t) - ϑ - β b(t-1)),   b(t) = ρ b(t-1) + z(t).
 
     ρ is exp(-1/τ) with `tau_a`. `beta` is a number, or one for each unit: those with 0 do not adapt. None stands for
-    1.7 (1 - ρ) / (1 - α). `RFLO` on this cell is e-prop (Bellec et al. 2020).
+    1.7 (1 - ρ) / (1 - α). Another number of them is a ValueError. `RFLO` on this cell is e-prop (Bellec et al. 2020).
+
+    >>> cell = rc.ALIF(n_in=4, n=4, beta=[0.0, 0.0, 1.7, 1.7])  # half of the units adapt
+    >>> cell.beta.shape
+    (4,)
     """
 
     tau_a: float | Float[Array, ""] = 2000.0

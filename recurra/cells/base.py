@@ -38,7 +38,12 @@ LazyWeights = PyTree
 
 
 class Cell(checks.Part):
-    """A recurrent transition whose weights live outside it, so that the same cell serves every seed."""
+    """A recurrent transition whose weights live outside it, so that the same cell serves every seed.
+
+    >>> cell = rc.LSTM(n_in=2, n=8)
+    >>> isinstance(cell, rc.cells.Cell), cell.widths, cell.shown_width
+    (True, (8, 8), 8)
+    """
 
     n_in: eqx.AbstractVar[int]
     dtype: eqx.AbstractVar[jnp.dtype]

@@ -17,6 +17,9 @@ class ColumnarLSTM(UnitwiseCell):
 
     Each gate hears the input and the h(t-1) of its own unit, as in i = W_i x + u_i h + b_i. The u start at N(0, 0.1),
     and the forget gate starts open, with bias 1.
+
+    >>> rc.ColumnarLSTM(n_in=2, n=16).widths  # h and c
+    (16, 16)
     """
 
     n_in: int

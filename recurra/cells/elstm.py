@@ -16,6 +16,9 @@ class ELSTM(UnitwiseCell):
     """c(t) = f c(t-1) + (1 - f) z, with f = σ(F x + w_f c(t-1)) and z = tanh(Z x + w_z c(t-1)).
 
     w_f and w_z are vectors: a unit hears itself and no other. They start at N(0, 0.1).
+
+    >>> rc.ELSTM(n_in=2, n=16).is_recurrent  # does a unit hear others?
+    False
     """
 
     n_in: int

@@ -10,7 +10,12 @@ from recurra.cells.structure import Blocks
 
 
 class Sources(NamedTuple):
-    """An entry for each source of a gate: recurrent units, inputs and bias. None where it does not listen to one."""
+    """An entry for each source of a gate: recurrent units, inputs and bias. None where it does not listen to one.
+
+    >>> (gate,) = rc.RNN(n_in=2, n=8).init_weights(jax.random.key(0))
+    >>> gate.rec.shape, gate.inp.shape, gate.bias.shape
+    ((8, 8), (8, 2), (8, 1))
+    """
 
     rec: Any
     inp: Any

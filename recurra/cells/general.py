@@ -20,6 +20,13 @@ class GeneralCell(Cell):
     Every floating-point array in the module is a weight. `state` is the state before the first step; the module must
     return a state of the same shapes and type. The readout sees the first array of the state. All seeds start from the
     module's own weights, unless `make` is given: it builds a new module from a key, so that seeds differ.
+
+    A module that cannot be called in this way, or has no weights, is a TypeError.
+
+    >>> import equinox as eqx
+    >>> make = lambda key: eqx.nn.GRUCell(2, 8, key=key)
+    >>> rc.GeneralCell(make(jax.random.key(0)), n_in=2, state=jnp.zeros(8), make=make).widths
+    (8,)
     """
 
     weights: Weights

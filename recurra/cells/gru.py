@@ -16,6 +16,9 @@ class GRU(UnitwiseCell):
     """a(t) = u a(t-1) + (1 - u) tanh(x_n + r h_n): the reset gate acts after the recurrent product.
 
     That order makes the unit local: h_n hears the network, x_n the input, and the two meet inside the unit.
+
+    >>> rc.GRU(n_in=2, n=16).widths
+    (16,)
     """
 
     n_in: int

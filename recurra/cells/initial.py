@@ -18,7 +18,12 @@ MatrixInit = Callable[[PRNGKeyArray, int, Any], Float[Array, "n n"] | Patterned]
 
 
 def orthogonal(key: PRNGKeyArray, n: int, dtype: jnp.dtype) -> Float[Array, "n n"]:
-    """Uniform over orthogonal matrices: every eigenvalue on the unit circle."""
+    """Uniform over orthogonal matrices: every eigenvalue on the unit circle.
+
+    >>> (gate,) = rc.RNN(n_in=2, n=4, w_rec=rc.cells.orthogonal).init_weights(jax.random.key(0))
+    >>> bool(jnp.allclose(gate.rec @ gate.rec.T, jnp.eye(4), atol=1e-5))
+    True
+    """
     draw = lambda key: jax.random.orthogonal(key, n, dtype=decomposable(dtype)).astype(dtype)
     # On CPUs a batch of decompositions waits for other threads of the pool that it runs in. Two batches at a time can
     # wait for each other forever. Single decompositions never wait.
@@ -26,18 +31,33 @@ def orthogonal(key: PRNGKeyArray, n: int, dtype: jnp.dtype) -> Float[Array, "n n
 
 
 def gaussian(key: PRNGKeyArray, n: int, dtype: jnp.dtype) -> Float[Array, "n n"]:
-    """Independent entries ~ N(0, 1/√n): eigenvalues fill the unit disc."""
+    """Independent entries ~ N(0, 1/√n): eigenvalues fill the unit disc.
+
+    >>> (gate,) = rc.RNN(n_in=2, n=4, w_rec=rc.cells.gaussian).init_weights(jax.random.key(0))
+    >>> gate.rec.shape
+    (4, 4)
+    """
     return jax.random.normal(key, (n, n), dtype) / math.sqrt(n)
 
 
 def symmetric(key: PRNGKeyArray, n: int, dtype: jnp.dtype) -> Float[Array, "n n"]:
-    """Symmetric Gaussian, scaled so that its real eigenvalues fill [-1, 1]."""
+    """Symmetric Gaussian, scaled so that its real eigenvalues fill [-1, 1].
+
+    >>> (gate,) = rc.RNN(n_in=2, n=4, w_rec=rc.cells.symmetric).init_weights(jax.random.key(0))
+    >>> bool(jnp.array_equal(gate.rec, gate.rec.T))
+    True
+    """
     G = gaussian(key, n, dtype)
     return (G + G.T) / math.sqrt(8)
 
 
 def diagonal(key: PRNGKeyArray, n: int, dtype: jnp.dtype) -> Float[Array, "n n"]:
-    """Units that hear only themselves, with weights uniform on [-1, 1]."""
+    """Units that hear only themselves, with weights uniform on [-1, 1].
+
+    >>> (gate,) = rc.RNN(n_in=2, n=4, w_rec=rc.cells.diagonal).init_weights(jax.random.key(0))
+    >>> int(jnp.count_nonzero(gate.rec))
+    4
+    """
     return jnp.diag(jax.random.uniform(key, (n,), dtype, -1, 1))
 
 
@@ -47,6 +67,10 @@ class Sparsely(checks.Part):
     With `itself` a unit may hear itself too; without, it never does, as is usual for spiking units.
 
     Weights are ~ N(0, 1/√k), where k is the number of units that a unit hears.
+
+    >>> cell = rc.RNN(n_in=2, n=100, w_rec=rc.cells.Sparsely(0.1))
+    >>> len(cell.places)
+    1000
     """
 
     density: float
@@ -76,7 +100,15 @@ def _drawn_places(seed: int, n: int, heard: int, itself: bool) -> Listed:
 
 
 class At(checks.Part):
-    """Weights ~ N(0, 1/√k) at given places, where k is the mean number of units that a unit hears."""
+    """Weights ~ N(0, 1/√k) at given places, where k is the mean number of units that a unit hears.
+
+    Places for another n than the cell has are a ValueError.
+
+    >>> units = np.arange(4)
+    >>> ring = linalg.Listed(units, np.roll(units, 1), (4, 4))
+    >>> len(rc.RNN(n_in=2, n=4, w_rec=rc.cells.At(ring)).places)
+    4
+    """
 
     places: Listed
 
@@ -95,7 +127,12 @@ class At(checks.Part):
 
 
 class WithoutSelf(checks.Part):
-    """Recurrent weights as `drawn`, but no unit hears itself, ever."""
+    """Recurrent weights as `drawn`, but no unit hears itself, ever. It is a TypeError to draw sparse ones.
+
+    >>> (gate,) = rc.RNN(n_in=2, n=4, w_rec=rc.cells.WithoutSelf()).init_weights(jax.random.key(0))
+    >>> jnp.diagonal(gate.rec.full()).tolist()
+    [0.0, 0.0, 0.0, 0.0]
+    """
 
     drawn: Callable[[PRNGKeyArray, int, Any], Float[Array, "n n"]] = gaussian
 

@@ -12,8 +12,13 @@ class LIF(SpikingCell):
     """v(t) = α v(t-1) + W ahat - ϑ z(t-1),   z(t) = Θ(v(t) - ϑ),   f(t) = κ f(t-1) + (1 - κ) z(t).
 
     z are spikes, which gates hear. f is what the readout sees: a running mean, in spikes a step. α and κ are exp(-1/τ)
-    with `tau_v` and `tau_out`, and ϑ is `threshold`. The reset - ϑ z has no derivative, as in e-prop. No spike leaves a
-    unit while it is refractory. `RFLO` on this cell is e-prop (Bellec et al. 2020).
+    with `tau_v` and `tau_out`, in steps, and ϑ is `threshold`. The reset - ϑ z has no derivative, as in e-prop. A unit
+    spikes at most once in `refractory` steps. Learning uses `surrogate` for the derivative of a spike, of height
+    `dampening`. `RFLO` on this cell is e-prop (Bellec et al. 2020).
+
+    >>> cell = rc.LIF(n_in=4, n=16, tau_v=10.0)
+    >>> cell.widths, cell.shown_width
+    ((16, 16, 16, 16), 16)
     """
 
     states: ClassVar[int] = 4

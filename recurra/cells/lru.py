@@ -22,6 +22,9 @@ class LRU(UnitwiseCell):
 
     The λ start in a ring, |λ| between `r_min` and `r_max`, with phases up to `max_phase`. γ starts where h has the
     variance of B x for inputs without correlations in time, and then is a parameter like any other.
+
+    >>> rc.LRU(n_in=2, n=16, r_min=0.9, r_max=0.999).shown_width
+    32
     """
 
     n_in: int

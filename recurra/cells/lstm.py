@@ -13,7 +13,11 @@ from recurra.cells.unitwise import UnitwiseCell
 
 
 class LSTM(UnitwiseCell):
-    """c(t) = σ(f) c(t-1) + σ(i) tanh(g),  h(t) = σ(o) tanh(c(t)); the forget gate starts open, with bias 1."""
+    """c(t) = σ(f) c(t-1) + σ(i) tanh(g),  h(t) = σ(o) tanh(c(t)); the forget gate starts open, with bias 1.
+
+    >>> rc.LSTM(n_in=2, n=16).widths  # h and c
+    (16, 16)
+    """
 
     n_in: int
     n: int

@@ -12,7 +12,11 @@ from recurra.cells.unitwise import UnitwiseCell
 
 
 class MinGRU(UnitwiseCell):
-    """a(t) = (1 - u) a(t-1) + u h, with u = σ(W_u x + b_u) and h = W_h x + b_h: linear in the state."""
+    """a(t) = (1 - u) a(t-1) + u h, with u = σ(W_u x + b_u) and h = W_h x + b_h: linear in the state.
+
+    >>> rc.MinGRU(n_in=2, n=16).is_recurrent  # does a unit hear others?
+    False
+    """
 
     n_in: int
     n: int

@@ -17,6 +17,10 @@ class RNN(UnitwiseCell):
     """a(t) = (1 - α) a(t-1) + α φ(W ahat(t-1)).
 
     α in (0, 1] is the inverse time constant; φ any elementwise function; `w_rec` draws the recurrent weights.
+
+    >>> cell = rc.RNN(n_in=2, n=32, alpha=0.5, w_rec=rc.cells.gaussian)
+    >>> cell.widths
+    (32,)
     """
 
     n_in: int

@@ -30,6 +30,12 @@ class Stack(Cell):
 
     The readout sees the top layer, or with `skip` all layers. The state holds the variables of all layers one after
     the other; weights and traces are tuples with an entry for each layer.
+
+    A layer whose inputs are not what the layer below shows is a ValueError.
+
+    >>> cell = rc.Stack(rc.RNN(n_in=2, n=16), rc.GRU(n_in=16, n=8))
+    >>> cell.widths, cell.shown_width
+    ((16, 8), 8)
     """
 
     cells: tuple[Cell, ...]

@@ -16,6 +16,8 @@ class Tick(eqx.Module):
 
     `reset` tells that the state was set back just before this step, so that the past does not reach it: J(t) = 0.
     `first` is the step of the latest reset. Both are None in a run that is never set back.
+
+    An example of its use is in docs/add-a-learner.md.
     """
 
     cell: Cell

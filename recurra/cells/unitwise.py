@@ -39,7 +39,10 @@ from recurra.linalg import Patterned, Places, add, add_or_zero, full, matvec, mu
 
 
 class UnitwiseCell(Cell):
-    """Base of cells that write only `unit`."""
+    """Base of cells that write only `unit`.
+
+    What `unit` returns is checked when a cell is made: a TypeError says what is wrong. An example is in docs/cells.md.
+    """
 
     n_in: eqx.AbstractVar[int]
     n: eqx.AbstractVar[int]

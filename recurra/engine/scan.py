@@ -30,6 +30,10 @@ class ScanEngine:
     member. With `alike` the size of groups depends on the program alone, and groups are filled up with copies. The bits
     of a member then depend neither on the other members nor on the number of cores. It costs time where there are
     fewer members than a group has.
+
+    >>> engine = rc.ScanEngine(group=1)  # every network by itself, for `train(..., engine=engine)`
+    >>> engine.group
+    1
     """
 
     specialise: bool = True

@@ -36,7 +36,11 @@ from recurra.linalg import dense, where, zeros_like
 
 @dataclass(frozen=True)
 class About:
-    """What an algorithm is: its name on the command line and in tables, its axes, its costs and its needs."""
+    """What an algorithm is: its name on the command line and in tables, its axes, its costs and its needs.
+
+    >>> rc.RFLO.about.id, rc.RFLO.about.memory, rc.RFLO.about.cells
+    ('rflo', 'n²', 'unit-wise')
+    """
 
     id: str
     name: str
@@ -67,6 +71,8 @@ class Learner(checks.Part):
 
     Subclass `PastFacing`, `FutureFacing` or `Unfaced`. A gradient may be handed over as outer products that are not
     multiplied out (`recurra.linalg.Outer`): their mean over streams is then one product of matrices.
+
+    An example is in docs/add-a-learner.md.
     """
 
     about: ClassVar[About]
@@ -118,7 +124,10 @@ class Learner(checks.Part):
 
 
 class PastFacing(Learner):
-    """M(t) = J M(t-1) + Mbar, gradient = cbar M. What a learner keeps of M is its state."""
+    """M(t) = J M(t-1) + Mbar, gradient = cbar M. What a learner keeps of M is its state.
+
+    An example is in docs/add-a-learner.md.
+    """
 
     facing: ClassVar[str] = "past"
 
@@ -155,7 +164,10 @@ class PastFacing(Learner):
 
 
 class FutureFacing(Learner):
-    """c(t) = cbar(t) + c(t+1) J(t+1), gradient = c Mbar."""
+    """c(t) = cbar(t) + c(t+1) J(t+1), gradient = c Mbar.
+
+    An example is `recurra.DNI`, whose source is shown in docs/learners/dni.md.
+    """
 
     facing: ClassVar[str] = "future"
 
@@ -176,7 +188,10 @@ class FutureFacing(Learner):
 
 
 class Unfaced(Learner):
-    """Faces neither way: it remembers what it sees, and emits a gradient only when one is `due`."""
+    """Faces neither way: it remembers what it sees, and emits a gradient only when one is `due`.
+
+    An example is `recurra.EfficientBPTT`, whose source is shown in docs/learners/e-bptt.md.
+    """
 
     facing: ClassVar[str] = "–"
 

@@ -38,6 +38,9 @@ class ThroughLayers(HandingDown):
     """δ_L = cbar,   δ_{l-1} = δ_l ∂a_l/∂x_l, exact within the step (OSTL, Bohnstingl et al. 2020).
 
     Layers that the readout sees have their own cbar besides.
+
+    >>> rc.Layered(rc.RFLO(), handed=rc.ThroughLayers()).name
+    'Layered RFLO'
     """
 
     def init(self, stack: Stack, key: PRNGKeyArray, n_out: int) -> None:
@@ -55,6 +58,9 @@ class RandomTargets(HandingDown):
 
     Lower layers hear the label y* alone, so no layer waits for another. Layers that the readout sees have their own
     cbar besides. An error or credit given in the place of a label reaches only what the readout sees.
+
+    >>> rc.Layered(rc.RFLO(), handed=rc.RandomTargets()).name
+    'Layered RFLO'
     """
 
     def init(self, stack: Stack, key: PRNGKeyArray, n_out: int) -> tuple[Float[Array, "n_out _"] | None, ...]:
@@ -76,6 +82,9 @@ class LocalLosses(HandingDown):
 
     Every layer, also the top one, learns to make its own random readout right, under the network's loss. The network's
     readout learns from what it sees, and gives no credit. It needs labels: an error or credit in their place is unused.
+
+    >>> rc.Layered(rc.RFLO(), handed=rc.LocalLosses()).name
+    'Layered RFLO'
     """
 
     def init(self, stack: Stack, key: PRNGKeyArray, n_out: int) -> tuple[Float[Array, "n_out _"] | None, ...]:

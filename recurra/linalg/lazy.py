@@ -20,6 +20,10 @@ class Outer(eqx.Module):
     """plus + Σ u vᵀ, summed over all leading axes of u and v; `plus` is a matrix or None.
 
     With `places` it has entries at these places only; without, everywhere.
+
+    >>> product = linalg.Outer(jnp.array([1.0, 2.0]), jnp.array([3.0, 4.0]))
+    >>> linalg.dense(product).tolist()
+    [[3.0, 4.0], [6.0, 8.0]]
     """
 
     u: Float[Array, "*terms n"]
@@ -40,7 +44,12 @@ def cleared(tree: PyTree) -> PyTree:
 
 
 def dense(tree: PyTree) -> PyTree[Array]:
-    """The tree with every `Outer` multiplied out."""
+    """The tree with every `Outer` multiplied out.
+
+    >>> tree = {"W": linalg.Outer(jnp.ones(3), jnp.ones(2)), "b": jnp.zeros(3)}
+    >>> linalg.dense(tree)["W"].shape
+    (3, 2)
+    """
     return _map(_multiplied, tree)
 
 

@@ -16,7 +16,12 @@ Noise = Callable[[PRNGKeyArray, tuple[int, ...], Any], Float[Array, "..."]]
 
 
 def signs(key: PRNGKeyArray, shape: tuple[int, ...], dtype: jnp.dtype) -> Float[Array, "..."]:
-    """±1 with equal probability: 32 of them are unpacked from every random word."""
+    """±1 with equal probability: 32 of them are unpacked from every random word.
+
+    >>> drawn = rc.UORO(nu=rc.noise.signs).nu(jax.random.key(0), (100,), jnp.dtype("float32"))
+    >>> sorted(set(drawn.tolist()))
+    [-1.0, 1.0]
+    """
     size = math.prod(shape)
     words = jax.random.bits(key, (-(-size // 32), 1), "uint32")
     bits = (words >> jnp.arange(32, dtype="uint32")[None]) & jnp.uint32(1)
@@ -24,10 +29,19 @@ def signs(key: PRNGKeyArray, shape: tuple[int, ...], dtype: jnp.dtype) -> Float[
 
 
 def gaussian(key: PRNGKeyArray, shape: tuple[int, ...], dtype: jnp.dtype) -> Float[Array, "..."]:
-    """Standard normal."""
+    """Standard normal.
+
+    >>> rc.UORO(nu=rc.noise.gaussian).nu(jax.random.key(0), (100,), jnp.dtype("float32")).shape
+    (100,)
+    """
     return jax.random.normal(key, shape, dtype)
 
 
 def uniform(key: PRNGKeyArray, shape: tuple[int, ...], dtype: jnp.dtype) -> Float[Array, "..."]:
-    """Uniform on [-√3, √3], the interval on which its variance is 1."""
+    """Uniform on [-√3, √3], the interval on which its variance is 1.
+
+    >>> drawn = rc.UORO(nu=rc.noise.uniform).nu(jax.random.key(0), (100,), jnp.dtype("float32"))
+    >>> bool(jnp.max(jnp.abs(drawn)) <= 3**0.5)
+    True
+    """
     return jax.random.uniform(key, shape, dtype, -math.sqrt(3), math.sqrt(3))

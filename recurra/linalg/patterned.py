@@ -19,7 +19,14 @@ from recurra.linalg.places import Patterned, Places
 
 
 class Listed(Places):
-    """Places in a list, sorted by rows: weight e is in row `rows[e]` and column `columns[e]`."""
+    """Places in a list, sorted by rows: weight e is in row `rows[e]` and column `columns[e]`.
+
+    A place outside of `shape`, and one that is there twice, is a ValueError.
+
+    >>> places = linalg.Listed(np.array([1, 0]), np.array([0, 1]), (2, 2))
+    >>> len(places), places.rows.tolist()
+    (2, [0, 1])
+    """
 
     def __init__(self, rows: Int[np.ndarray, " nnz"], columns: Int[np.ndarray, " nnz"], shape: tuple[int, int]):
         order = np.lexsort((columns, rows))

@@ -23,7 +23,11 @@ FEW = 8
 
 
 def matvec(W: Float[Array, "n m"] | Patterned, v: Float[Array, "m *k"]) -> Float[Array, "n *k"]:
-    """W v, for a vector or for the columns of a matrix."""
+    """W v, for a vector or for the columns of a matrix.
+
+    >>> linalg.matvec(jnp.array([[1.0, 2.0], [3.0, 4.0]]), jnp.array([1.0, 1.0])).tolist()
+    [3.0, 7.0]
+    """
     if isinstance(W, Patterned):
         return W.matvec(v)
     if v.ndim == 1 and len(v) <= FEW:
@@ -35,7 +39,11 @@ def matvec(W: Float[Array, "n m"] | Patterned, v: Float[Array, "m *k"]) -> Float
 
 
 def vecmat(c: Float[Array, " n"], W: Float[Array, "n m"] | Patterned) -> Float[Array, " m"]:
-    """c W."""
+    """c W.
+
+    >>> linalg.vecmat(jnp.array([1.0, 1.0]), jnp.array([[1.0, 2.0], [3.0, 4.0]])).tolist()
+    [4.0, 6.0]
+    """
     if isinstance(W, Patterned):
         return W.vecmat(c)
     if len(c) <= FEW:
@@ -49,7 +57,11 @@ def _product(x: Array, y: Array) -> Array:
 
 
 def outer(u: Float[Array, " n"], v: Float[Array, " m"]) -> Float[Array, "n m"]:
-    """u vᵀ."""
+    """u vᵀ.
+
+    >>> linalg.outer(jnp.array([1.0, 2.0]), jnp.array([3.0, 4.0])).tolist()
+    [[3.0, 4.0], [6.0, 8.0]]
+    """
     return u[:, None] * v[None, :]
 
 
@@ -63,7 +75,11 @@ def outers(u: Float[Array, "k n"], v: Float[Array, "k m"]) -> Float[Array, "n m"
 
 
 def mul(d: Float[Array, " #n"] | None, B: Float[Array, "#n *m"] | Patterned | None) -> Any:
-    """diag(d) B, for a vector or a matrix B. Where d has length 1 it is one number for all units."""
+    """diag(d) B, for a vector or a matrix B. Where d has length 1 it is one number for all units.
+
+    >>> linalg.mul(jnp.array([1.0, 2.0]), jnp.ones((2, 2))).tolist()
+    [[1.0, 1.0], [2.0, 2.0]]
+    """
     if d is None or B is None:
         return None
     if isinstance(B, Patterned):
@@ -89,7 +105,11 @@ def squared(W: Float[Array, "n m"] | Patterned) -> Any:
 
 
 def add(*terms: Any) -> Any:
-    """The sum of the terms that are not None; None if there are no such terms."""
+    """The sum of the terms that are not None; None if there are no such terms.
+
+    >>> linalg.add(jnp.ones(2), None, jnp.ones(2)).tolist()
+    [2.0, 2.0]
+    """
     present = [term for term in terms if term is not None]
     return sum(present[1:], start=present[0]) if present else None
 
@@ -109,7 +129,11 @@ def total(*terms: Any) -> Any:
 
 
 def inner(x: PyTree[Array | None], y: PyTree[Array | None]) -> Float[Array, ""]:
-    """Σ x y over all leaves; a leaf that is None on either side counts as zero."""
+    """Σ x y over all leaves; a leaf that is None on either side counts as zero. ValueError if none is left.
+
+    >>> float(linalg.inner((jnp.ones(3), None), (jnp.ones(3), jnp.ones(2))))
+    3.0
+    """
     is_none = lambda leaf: leaf is None
     pairs = zip(jax.tree.leaves(x, is_leaf=is_none), jax.tree.leaves(y, is_leaf=is_none), strict=True)
     return total(*(None if u is None or v is None else _sum(u * v) for u, v in pairs))

@@ -8,17 +8,29 @@ from recurra.linalg.lazy import norm
 
 
 def scale(factor: Float[Array, ""] | float, x: PyTree[Array]) -> PyTree[Array]:
-    """factor · x, leaf by leaf."""
+    """factor · x, leaf by leaf.
+
+    >>> linalg.scale(2.0, (jnp.ones(2), jnp.ones(1)))[0].tolist()
+    [2.0, 2.0]
+    """
     return jax.tree.map(lambda leaf: factor * leaf, x)
 
 
 def combine(p: Float[Array, ""] | float, x: PyTree[Array], q: Float[Array, ""] | float, y: PyTree[Array]) -> PyTree:
-    """p · x + q · y, leaf by leaf."""
+    """p · x + q · y, leaf by leaf.
+
+    >>> linalg.combine(2.0, jnp.ones(2), 0.5, jnp.ones(2)).tolist()
+    [2.5, 2.5]
+    """
     return jax.tree.map(lambda u, v: p * u + q * v, x, y)
 
 
 def where(which: Bool[Array, ""], x: PyTree[Array], y: PyTree[Array]) -> PyTree[Array]:
-    """x or y, the same choice for all leaves."""
+    """x or y, the same choice for all leaves.
+
+    >>> linalg.where(jnp.array(True), (jnp.ones(2),), (jnp.zeros(2),))[0].tolist()
+    [1.0, 1.0]
+    """
     return jax.tree.map(lambda u, v: jnp.where(which, u, v), x, y)
 
 
@@ -32,7 +44,11 @@ def either(which: Bool[Array, ""], x: PyTree[Array], y: PyTree[Array]) -> PyTree
 
 
 def zeros_like(x: PyTree) -> PyTree[Array]:
-    """Zeros in the shapes of x, whose leaves are arrays or `jax.ShapeDtypeStruct`."""
+    """Zeros in the shapes of x, whose leaves are arrays or `jax.ShapeDtypeStruct`.
+
+    >>> linalg.zeros_like((jnp.ones(2),))[0].tolist()
+    [0.0, 0.0]
+    """
     return jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), x)
 
 
@@ -41,6 +57,9 @@ def balance(grown: PyTree, shrunk: PyTree) -> Float[Array, ""]:
 
     Where one of them is zero, their product is zero whatever ρ is. Then ρ is 1, and the estimate stays finite and
     unbiased. A norm may be given in the place of a tree.
+
+    >>> float(linalg.balance(jnp.array([4.0]), jnp.array([1.0])))
+    2.0
     """
     numerator, denominator = norm(grown), norm(shrunk)
     both = (numerator > 0) & (denominator > 0)

@@ -28,6 +28,14 @@ def forecaster(
     """A network with a least-squares readout that also sees its inputs directly, and predicts differences.
 
     The targets must be the first of the `n_in` columns: their latest `lags` values are inputs.
+
+    An unknown `learner` or `cell` is a KeyError.
+
+    >>> series = np.sin(np.arange(300) / 7)[:, None]
+    >>> model = rc.forecaster(n_in=1)
+    >>> predictions = model.learn_many(series, series)  # each is of the next row
+    >>> bool(abs(predictions[-2, 0] - series[-1, 0]) < 0.02)
+    True
     """
     wide = n_in + (lags - 1) * n_out
     network = Network(CELLS[cell](wide, n), n_out, SquaredError(), skip=True)
@@ -54,5 +62,8 @@ def race(n_in: int, n_out: int = 1, horizon: int = 1, key: int = 0) -> Race:
     """Six forecasters of different kinds, and the last value, weighted by recent success: nothing has to be chosen.
 
     The targets must be the first of the `n_in` columns.
+
+    >>> len(rc.race(n_in=1).models)
+    7
     """
     return Race({name: forecaster(n_in, n_out, horizon, key=key, **member) for name, member in MEMBERS.items()})

@@ -31,6 +31,14 @@ def save(path: Path | str, model: Model) -> None:
 
     Models of the library's own parts can be loaded from the file alone. A model with parts of your own is saved too,
     and loaded with a model built in the same way: `recurra.load(path, like=model)`.
+
+    A file that cannot be written is a `recurra.SavedFileError`.
+
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     rc.save(f"{folder}/model.safetensors", rc.forecaster(n_in=1))
+    ...     rc.load(f"{folder}/model.safetensors").rows
+    0
     """
     if type(model) not in MODELS.values():
         raise TypeError(f"`save` takes a recurra.Online, Race or Intervals, and got {model!r}.")
@@ -48,6 +56,12 @@ def load(path: Path | str, like: Model | None = None) -> Model:
     """The model in a file. `like` is a model built in the same way, for one with parts of your own; it stays as it is.
 
     What is wrong with a file is a `recurra.SavedFileError`. No code of a file is ever run.
+
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     rc.save(f"{folder}/model.safetensors", rc.forecaster(n_in=1))
+    ...     rc.load(f"{folder}/model.safetensors").n_in
+    1
     """
     arrays, document = archive.read(path, KIND)
     kind = document.get("type")

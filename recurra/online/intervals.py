@@ -63,7 +63,16 @@ class Ranged(NamedTuple):
 
 
 class Intervals:
-    """A model whose predictions come with a range that holds the truth in a share `coverage` of the rows."""
+    """A model whose predictions come with a range that holds the truth in a share `coverage` of the rows.
+
+    A `coverage` outside (0, 1) is a ValueError.
+
+    >>> series = np.sin(np.arange(300) / 7)[:, None]
+    >>> model = rc.Intervals(rc.forecaster(n_in=1), coverage=0.9)
+    >>> low, prediction, high = model.learn_many(series, series)
+    >>> bool(low[-1, 0] < prediction[-1, 0] < high[-1, 0])
+    True
+    """
 
     def __init__(self, model: Online | Race, coverage: float = 0.9):
         if not isinstance(model, Online | Race):

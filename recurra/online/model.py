@@ -40,6 +40,11 @@ class Online:
     Rows and labels are in their own units: NumPy arrays, lists, or numbers where there is only one. With a `horizon` of
     0 a label belongs to the row it comes with. With h ≥ 1, `y` is the value of the target at the present row. It is the
     label of the row h earlier, and predictions are of the value h rows later.
+
+    A row of another shape, or one that is not finite, is a ValueError; a model that diverges raises `recurra.Diverged`.
+
+    >>> rc.Online(rc.forecaster(n_in=1).step, key=1).learn_one(0.5, 0.5).shape
+    (1,)
     """
 
     def __init__(
@@ -130,7 +135,7 @@ class Online:
         return self._learned(many_rows(self.step, X, Y))
 
     def observe_one(self, x: Any) -> np.ndarray:
-        """Take a row whose label comes later, through `label_one`. Returns the prediction."""
+        """Take a row whose label comes later, by `label_one`; ValueError if too many wait. Returns its prediction."""
         if self._waiting >= max(self.horizon, 1):
             raise ValueError(
                 f"{self._waiting} rows wait for their labels, and there is no room for more: call `label_one` first, "
@@ -141,7 +146,7 @@ class Online:
         return out[0]
 
     def label_one(self, y: Any = None) -> None:
-        """The label of the oldest row that waits for one; None if it will never come."""
+        """The label of the oldest row that waits for one, None if it will never come; ValueError if no row waits."""
         if not self._waiting:
             raise ValueError("No row waits for its label: call `observe_one` first.")
         rows = one_label(self.step, y)

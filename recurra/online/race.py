@@ -22,6 +22,13 @@ class Race:
     A model's loss is the mean of its squared errors, in which a row's weight falls by 1 - 1/`memory` with every row.
     With losses L and the smallest L*, weights are proportional to (L*/L)^`sharpness`. They follow from labels that were
     known when a prediction was made. A model that diverges leaves the race. `key` and the like belong to the models.
+
+    Models that take other rows than the first one are a ValueError. When all have diverged there is a
+    `recurra.Diverged`.
+
+    >>> rflo, fixed = rc.forecaster(n_in=1), rc.forecaster(n_in=1, learner="fixed")
+    >>> rc.Race({"rflo": rflo, "fixed": fixed}).shares()
+    {'rflo': 0.5, 'fixed': 0.5}
     """
 
     def __init__(self, models: Mapping[str, Online], memory: int = 200, sharpness: float = 4.0):

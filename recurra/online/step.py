@@ -57,7 +57,10 @@ class OnlineStep(checks.Part):
     With `difference` the network predicts by how much the target will differ from its latest known value.
 
     Where inputs are scaled, the first `warmup` rows only tell their scale. The network sees them, and learns nothing
-    yet.
+    yet. A `learning` without `gaps`, or with too few inputs for the lags, is a ValueError.
+
+    >>> rc.OnlineStep(rc.forecaster(n_in=1).step.learning, horizon=3, lags=24, lagged=1).n_in
+    1
     """
 
     learning: LearningStep

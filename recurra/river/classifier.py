@@ -16,7 +16,8 @@ class RNNClassifier(base.Classifier):
     It has a memory: rows must come in the order of time. `predict_one` looks at a row and changes nothing. `learn_one`
     takes the row and its class, and moves the network on. So rows whose classes come late are seen late too, and
     predictions follow from the rows that have been learned so far. Probabilities are over the classes seen so far;
-    before the first there are none. For how features come and go see `RNNRegressor`.
+    before the first there are none. A class that is None or nan is a ValueError. For how features come and go see
+    `RNNRegressor`.
 
     Parameters
     ----------

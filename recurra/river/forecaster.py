@@ -20,7 +20,8 @@ class RNNForecaster(time_series.base.Forecaster):
     by the network itself; the first 20 rows only tell their scale.
 
     Features that a row lacks are missing, and so are all of them in `forecast` without `xs`: their running means stand
-    for them. For how features come and go see `RNNRegressor`.
+    for them. Other than `horizon` rows of `xs` are a ValueError. For how features come and go, and for labels that are
+    refused, see `RNNRegressor`.
 
     Parameters
     ----------

@@ -22,7 +22,8 @@ class RNNRegressor(base.Regressor):
 
     A feature gets a column when it is first learned, and is unknown to `predict_one` before. A feature that comes later
     than the first row is heard after its first 20 values, once it has varied. True and False are 1 and 0; None and nan
-    are missing.
+    are missing. A label that is not a number is a TypeError, and one that is not finite a ValueError. Nothing is then
+    learned from the row.
 
     Parameters
     ----------

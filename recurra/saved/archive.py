@@ -45,7 +45,14 @@ ZIP = b"PK\x03\x04"
 
 
 class SavedFileError(ValueError):
-    """A file cannot be used; the message says why. It may be good: the reason may pass, or lie elsewhere."""
+    """A file cannot be used; the message says why. It may be good: the reason may pass, or lie elsewhere.
+
+    >>> try:
+    ...     model = rc.load("no-such-file.safetensors")
+    ... except rc.SavedFileError as error:
+    ...     print("no-such-file.safetensors" in str(error))
+    True
+    """
 
 
 class UselessFileError(SavedFileError):

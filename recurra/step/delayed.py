@@ -49,7 +49,15 @@ class DelayedState(NamedTuple):
 
 
 class DelayedStep(checks.Part):
-    """A step of learning whose labels come late. At most `rows` inputs wait for their labels."""
+    """A step of learning whose labels come late. At most `rows` inputs wait for their labels.
+
+    One more would take the place of the oldest, and nothing here notices: `recurra.Online` counts them.
+
+    >>> network = rc.Network(rc.RNN(n_in=2, n=8), n_out=1, loss=rc.SquaredError())
+    >>> step = rc.DelayedStep(rc.LearningStep(network, {"applied": rc.RFLO()}, 1e-2), rows=3)
+    >>> state, output = step.observe(step.start(step.step.init(jax.random.key(0))), jnp.ones(2))
+    >>> state, outcome = step.learn(state, jnp.ones(1), noise={"applied": None})
+    """
 
     step: LearningStep
     rows: int = 1

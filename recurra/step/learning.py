@@ -32,7 +32,12 @@ class LearningStep(checks.Part):
 
     With several `streams` the network runs in as many copies that share their weights, each on data of its own, and
     descends along the mean of their gradients. `gaps` allows steps without a label, and `resets` allows resets. The
-    readout follows the optimizer too, unless `readout` is a rule of its own.
+    readout follows the optimizer too, unless `readout` is a rule of its own. Parts that do not fit are a TypeError, and
+    a dictionary without "applied" is a ValueError.
+
+    >>> network = rc.Network(rc.RNN(n_in=2, n=8), n_out=2)
+    >>> step = rc.LearningStep(network, {"applied": rc.RFLO()}, optimizer=1e-2)
+    >>> seen, output = step.observe(step.init(jax.random.key(0)), jnp.ones(2), {"applied": None})
     """
 
     network: Network

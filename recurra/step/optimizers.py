@@ -37,7 +37,11 @@ class Described(checks.Part):
 
 
 class SGD(Described):
-    """Gradient descent with momentum."""
+    """Gradient descent with momentum. With `clip`, longer gradients are scaled to this norm first.
+
+    >>> rc.SGD(1e-2, clip=1.0)  # for `train(..., optimizer=...)`
+    SGD(rate=0.01, clip=1.0)
+    """
 
     rate: Number = _number(1e-3)
     momentum: Number = _number(0.9)
@@ -53,7 +57,11 @@ class SGD(Described):
 
 
 class Adam(Described):
-    """Adam (Kingma and Ba, 2015)."""
+    """Adam (Kingma and Ba, 2015). With `clip`, longer gradients are scaled to this norm first.
+
+    >>> rc.Adam(1e-3, clip=1.0).rate  # for `train(..., optimizer=...)`
+    0.001
+    """
 
     rate: Number = _number(1e-3)
     b1: Number = _number(0.9)

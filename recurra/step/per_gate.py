@@ -38,12 +38,16 @@ def _each_checked(gates: Mapping[str, Optimizer]) -> dict[str, Optimizer]:
 class PerGate(Described):
     """An optimizer for some gates of a cell, by their names, and `rest` for all others and for the readout.
 
-        PerGate(cell, Adam(1e-3), {"nu": Adam(1e-4), "omega": Adam(1e-4)})
-
     Each may be a rate, a described optimizer or one of Optax's. They know nothing of each other: `clip` of one limits
     the gradient of its own gate. Settings vary in a sweep by their paths, such as "optimizer.gates.nu.rate".
 
     Of the cell only `arrays` is kept: the gate that each array of its weights belongs to.
+
+    A gate that the cell does not have is a ValueError.
+
+    >>> cell, slow = rc.LRU(n_in=2, n=8), rc.Adam(1e-4)
+    >>> rc.PerGate(cell, rc.Adam(1e-3), {"nu": slow, "omega": slow}).arrays
+    ('b_re', 'b_im', 'nu', 'omega', 'gamma')
     """
 
     arrays: tuple[str, ...] = eqx.field(static=True, converter=_gates_of_arrays)

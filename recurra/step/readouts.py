@@ -20,12 +20,20 @@ from recurra.step.optimizers import Number, floating
 class RLS(checks.Part):
     """With u = (1, a, x) the readout minimises Σ_s λ^(t-s) ‖z(s) - y*(s)‖² + λ^t ridge ‖W, V, b‖².
 
-        P(t) = (P(t-1) - k u P(t-1)) / λ,   k = P(t-1) u / (λ + u P(t-1) u),   (b, W, V)(t) = (b, W, V)(t-1) - error k
+        k = P(t-1) u / (λ + u P(t-1) u)
+        P(t) = (P(t-1) - k u P(t-1)) / λ
+        (b, W, V)(t) = (b, W, V)(t-1) - error k
 
     λ is `forgetting`. P is kept as a square root S, P = S Sᵀ (Potter, 1963). So it stays positive, whatever is rounded
     and however long the run. With forgetting, P would grow without bound where an input stands still. So in every step
     the coefficient that is least certain is brought back to P_ii ≤ 1/ridge, what it was at the start. For that to be
     enough, the memory 1 / (1 - λ) must be as long as there are coefficients.
+
+    A `LearningStep` with a shorter memory is a ValueError, and with another loss than `SquaredError` a TypeError.
+
+    >>> network = rc.Network(rc.RNN(n_in=2, n=8), n_out=1, loss=rc.SquaredError())
+    >>> readout = rc.RLS(forgetting=0.999)
+    >>> step = rc.LearningStep(network, {"applied": rc.RFLO()}, 1e-3, readout=readout)
     """
 
     forgetting: Number = eqx.field(default=1.0, converter=floating)

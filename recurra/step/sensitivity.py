@@ -55,6 +55,15 @@ class Sensitivity(checks.Part):
     Weights are passed in at every step, and may have changed since the last one, as in any online learning. `c` is
     credit of what the readout would see, one array as long as `shown`, or a tuple with an array or None for each state
     variable of the cell.
+
+    A learner that does not face the past is a TypeError, and credit of another shape a ValueError.
+
+    >>> sensitivity = rc.Sensitivity(rc.RNN(n_in=2, n=8), rc.RFLO())
+    >>> weights = sensitivity.cell.init_weights(jax.random.key(0))
+    >>> state = sensitivity.init(weights, jax.random.key(1))
+    >>> state = sensitivity.observe(weights, state, jnp.ones(2))
+    >>> sensitivity.gradient(weights, state, jnp.ones(8))[0].rec.shape
+    (8, 8)
     """
 
     cell: Cell

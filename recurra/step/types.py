@@ -9,13 +9,25 @@ from recurra.network import NetworkWeights
 
 
 class GivenError(NamedTuple):
-    """An error dL/dz of your own, in the place of a label; its loss is not known (nan)."""
+    """An error dL/dz of your own, in the place of a label; its loss is not known (nan).
+
+    >>> network = rc.Network(rc.RNN(n_in=2, n=8), n_out=1, loss=rc.SquaredError())
+    >>> step = rc.LearningStep(network, {"applied": rc.RFLO()}, 1e-2)
+    >>> seen, output = step.observe(step.init(jax.random.key(0)), jnp.ones(2), {"applied": None})
+    >>> state, outcome = step.learn(seen, rc.GivenError(jnp.array([0.3])))
+    """
 
     error: Float[Array, "*streams n_out"]
 
 
 class GivenCredit(NamedTuple):
-    """Credit dL/da of your own, for each state variable, in the place of a label; the readout stands still."""
+    """Credit dL/da of your own, for each state variable, in the place of a label; the readout stands still.
+
+    >>> network = rc.Network(rc.RNN(n_in=2, n=8), n_out=1, loss=rc.SquaredError())
+    >>> step = rc.LearningStep(network, {"applied": rc.RFLO()}, 1e-2)
+    >>> seen, output = step.observe(step.init(jax.random.key(0)), jnp.ones(2), {"applied": None})
+    >>> state, outcome = step.learn(seen, rc.GivenCredit((jnp.ones(8),)))
+    """
 
     credit: Credit
 
@@ -60,6 +72,12 @@ class Outcome(NamedTuple):
     `gradients` and `emitted` have one entry for each learner: "applied" for the one that trains, and the probes under
     their names. With several streams, input, label, output and state have a leading axis over streams; loss and
     gradients are means over streams, and `emitted` tells whether any stream emitted.
+
+    >>> network, task = rc.Network(rc.RNN(n_in=2, n=8), n_out=2), rc.Add(t1=1, t2=2)
+    >>> largest = lambda outcome: jnp.max(jnp.abs(outcome.output))
+    >>> result = rc.train(network, rc.RFLO(), task, steps=200, record={"largest": largest})
+    >>> result.records["largest"].shape
+    (1, 200)
     """
 
     t: Int[Array, ""]

@@ -27,6 +27,10 @@ class Add(Task):
 
     Coin and label are shown as [v, 1 - v]. Labels are those probabilities, or with `sampled` a draw from them. With
     `stretch` each coin and label lasts that many steps, and lags count coins. Before the first coin all were 0.
+
+    >>> task = rc.Add(t1=2, t2=4)
+    >>> task.n_in, task.n_out
+    (2, 2)
     """
 
     t1: WholeNumber = 6

@@ -25,8 +25,12 @@ class Adding(Task):
 
     Hochreiter & Schmidhuber (1997) introduced it; the halves and the range are those of Arjovsky et al. (2016). Inputs
     are the number and the mark, 0 or 1. Only the last step has a label. The answer 1 at all times has a mean squared
-    error of 1/6, so a loss of 1/12 under SquaredError. With `reset` the network is set back to its first state before
-    every sequence.
+    error of 1/6, so a loss of 1/12 under SquaredError. A loss of probabilities is a ValueError in `train`. With `reset`
+    the network is set back to its first state before every sequence.
+
+    >>> task = rc.Adding(length=50)
+    >>> task.n_in, task.n_out
+    (2, 1)
     """
 
     length: WholeNumber = 100

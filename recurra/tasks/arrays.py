@@ -19,14 +19,21 @@ ROUNDING = 1e-3
 class Arrays(Task):
     """Row t of `inputs` and `labels` at step t; with `repeat` they start over at the end, else a run must fit.
 
-    Several sequences, (sequence, step, feature), are as many streams. `present` tells, for each row, whether there is
-    a label; labels that a NumPy mask covers are missing too. Before a row for which `reset` is true the network is set
-    back to its first state, as at the start of an episode.
+    They have shapes (step, n_in) and (step, n_out). Several sequences, (sequence, step, feature), are as many streams.
+    `present` tells, for each row, whether there is a label; labels that a NumPy mask covers are missing too. Before a
+    row for which `reset` is true the network is set back to its first state, as at the start of an episode.
 
     With a `horizon` h ≥ 1, row t of `labels` is the value of the target at row t. The network forecasts row t + h from
     the inputs up to row t, and learns from a value no earlier than it is known. The loss at step t is that of the
     forecast for row t, which was made h rows before. A forecast does not count if `reset` or the end of the rows comes
     between it and its label.
+
+    Rows that do not match, are not finite or would lose digits are a ValueError, and what holds no numbers a TypeError.
+
+    >>> rows = np.random.default_rng(0).normal(size=(100, 3))
+    >>> task = rc.Arrays(rows, rows[:, :1], horizon=1)
+    >>> task.n_in, task.n_out
+    (3, 1)
     """
 
     inputs: Float[Array, "sequences rows n_in"]

@@ -24,6 +24,10 @@ class Rows(NamedTuple):
 
     A label counts only where `present` is true; None: all do. Before a step where `reset` is true the network is set
     back to its first state, as at the start of an episode; None: it never is. `recurra.step` says what both mean.
+
+    >>> rows = rc.Rows(x=jnp.zeros((rc.BLOCK, 2)), label=jnp.zeros((rc.BLOCK, 1)))
+    >>> rows.present is None
+    True
     """
 
     x: Float[Array, "steps n_in"]
@@ -35,7 +39,16 @@ class Rows(NamedTuple):
 class Task(checks.Part):
     """A stream that depends only on its keys and the number of the block, not on how a run is cut.
 
-    Subclass it for data of your own kind. A task must give the same shapes in every block.
+    Subclass it for data of your own kind. A task must give the same shapes in every block. What it returns is checked
+    before anything runs: a TypeError names the method, what it must return and what it returns.
+
+    >>> class Echo(rc.Task):
+    ...     n_in = n_out = 1
+    ...     def init(self, key, dtype):
+    ...         return None
+    ...     def block(self, state, key, number, dtype):
+    ...         x = jax.random.normal(key, (rc.BLOCK, 1), dtype)
+    ...         return rc.Rows(x, x), state
     """
 
     #: How many rows after a row its label comes. With 0 it comes with the row. With h ≥ 1 the label in row t belongs to

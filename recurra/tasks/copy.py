@@ -31,6 +31,10 @@ class Copy(Task):
     are one-hot: the symbols, the blank, the marker. Only the steps at which the copy is due have a label. No answer
     that knows nothing of the string has a mean loss below log(`symbols`). With `reset` the network is set back to its
     first state before every string.
+
+    >>> task = rc.Copy(length=5, delay=10, symbols=4)
+    >>> task.n_in, task.n_out
+    (6, 4)
     """
 
     length: int = 10

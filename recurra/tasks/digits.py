@@ -25,6 +25,12 @@ class Digits(Task):
     They are scikit-learn's, 1797 in all (Alpaydin & Kaynak 1998). A step shows a pixel, 64 for an image, or with `rows`
     a row, 8 for an image. Pixels are scaled to [0, 1]. Images are drawn from the first 1437, or with `test` from the
     last 360. With `reset` the network is set back to its first state before every image.
+
+    Without scikit-learn's file there is an ImportError.
+
+    >>> task = rc.Digits(rows=True)
+    >>> task.n_in, task.n_out, task.steps
+    (8, 10, 8)
     """
 
     rows: bool = False

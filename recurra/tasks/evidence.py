@@ -19,7 +19,8 @@ class Evidence(Task):
 
     It is the task of Bellec et al. (2020), after experiments with mice (Morcos & Harvey 2016, Engelhard et al. 2019).
     An episode has `cues`, each a `pause` and then a `cue`, then the `delay`, then the `decision`. Times are in
-    milliseconds, and a step takes `dt` of them: with dt=10 an episode has 225 steps in place of 2250.
+    milliseconds, and a step takes `dt` of them: with dt=10 an episode has 225 steps in place of 2250. Times that are
+    not whole steps, and an even number of cues, are a ValueError.
 
     Four populations of `neurons` spike independently, `rate` times a second on average: the first during cues on the
     left, the second during cues on the right, the third during the decision, and the fourth all the time with the rate
@@ -28,6 +29,10 @@ class Evidence(Task):
     Only steps of the decision have a label, [left, right]. Before the cues it is either with equal probability, so no
     answer that knows nothing of them has a mean loss below log 2. With `reset` the network is set back to its first
     state before every episode.
+
+    >>> task = rc.Evidence(dt=10)
+    >>> task.n_in, task.n_out, task.steps
+    (40, 2, 225)
     """
 
     cues: int = 7

@@ -34,6 +34,12 @@ class Mimic(Task):
 
     The target starts like a network to be trained, but N(0, `bias`) is added to its biases. With `stretch` each input
     lasts that many steps, while the target moves at every step.
+
+    A loss of probabilities is a ValueError in `train`, and a network of another dtype than the target a TypeError.
+
+    >>> task = rc.Mimic(target=rc.GRU(n_in=8, n=16), outputs=4)
+    >>> task.n_in, task.n_out
+    (8, 4)
     """
 
     target: UnitwiseCell = eqx.field(default_factory=lambda: RNN(n_in=32, n=32))

@@ -22,6 +22,10 @@ class Parity(Task):
     come together, some steps late. Bit and parity are shown as [v, 1 - v]. Before the first bit all were 0. Fewer than
     all k bits tell nothing: with two or more, or with a delay, no answer that sees only the present input has a mean
     loss below log 2.
+
+    >>> task = rc.Parity(bits=2, delay=3)
+    >>> task.n_in, task.n_out
+    (2, 2)
     """
 
     bits: WholeNumber = 2

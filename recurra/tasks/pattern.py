@@ -34,7 +34,12 @@ class Pattern(Task):
     An input spikes `rate` times a second on average. There is no noise, and nothing to remember but the place in the
     period. With `reset` the network is set back to its first state before every period.
 
-    Streams show the same signal, but start at different places of it.
+    Streams show the same signal, but start at different places of it. Losses of probabilities are refused by `train`
+    with a ValueError.
+
+    >>> task = rc.Pattern(period=500, inputs=20)
+    >>> task.n_in, task.n_out
+    (20, 1)
     """
 
     period: int = 1000

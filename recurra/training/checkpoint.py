@@ -29,7 +29,15 @@ PAUSE = 9
 
 
 class CheckpointError(ValueError):
-    """A run cannot use its checkpoint; the message says why and what to do."""
+    """A run cannot use its checkpoint; the message says why and what to do.
+
+    >>> network, task = rc.Network(rc.RNN(n_in=2, n=8), n_out=2), rc.Add(t1=1, t2=2)
+    >>> try:
+    ...     rc.train(network, rc.RFLO(), task, steps=200, checkpoint="no such folder/run")
+    ... except rc.CheckpointError as error:
+    ...     print("there is no folder" in str(error))
+    True
+    """
 
 
 class UselessCheckpointError(CheckpointError):

@@ -19,6 +19,12 @@ class Interrupted(KeyboardInterrupt):
     """A run was asked to stop, and did so between two steps. `result` is what there is, `signal` what asked for it.
 
     After `sweep` the result is a data set.
+
+    >>> network = rc.Network(rc.RNN(n_in=2, n=8), n_out=2)
+    >>> try:
+    ...     result = rc.train(network, rc.RFLO(), rc.Add(t1=1, t2=2), steps=200, seeds=2)
+    ... except rc.Interrupted as stopped:  # after Ctrl-C
+    ...     result = stopped.result
     """
 
     def __init__(self, message: str, result: "Result | xarray.Dataset", number: int):

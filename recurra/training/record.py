@@ -9,27 +9,62 @@ from recurra.step import Outcome
 
 
 def state(outcome: Outcome) -> State:
-    """Every state variable."""
+    """Every state variable.
+
+    >>> network, task = rc.Network(rc.RNN(n_in=2, n=8), n_out=2), rc.Add(t1=1, t2=2)
+    >>> record = {"a": rc.record.state, "g": rc.record.gradients}
+    >>> result = rc.train(network, rc.RFLO(), task, steps=200, record=record)
+    >>> result.records["a"][0].shape
+    (1, 200, 8)
+    """
     return outcome.state
 
 
 def gradients(outcome: Outcome) -> dict[str, Weights]:
-    """Each learner's gradient, in full."""
+    """Each learner's gradient, in full.
+
+    >>> network, task = rc.Network(rc.RNN(n_in=2, n=8), n_out=2), rc.Add(t1=1, t2=2)
+    >>> record = {"a": rc.record.state, "g": rc.record.gradients}
+    >>> result = rc.train(network, rc.RFLO(), task, steps=200, record=record)
+    >>> result.records["g"]["applied"][0].rec.shape
+    (1, 200, 8, 8)
+    """
     return outcome.gradients
 
 
 def emitted(outcome: Outcome) -> dict[str, Bool[Array, ""]]:
-    """Whether each learner emitted a gradient."""
+    """Whether each learner emitted a gradient.
+
+    >>> network, task = rc.Network(rc.RNN(n_in=2, n=8), n_out=2), rc.Add(t1=1, t2=2)
+    >>> record = {"emitted": rc.record.emitted, "norm": rc.record.gradient_norms}
+    >>> result = rc.train(network, rc.EfficientBPTT(T=10), task, steps=200, record=record)
+    >>> float(result.records["emitted"]["applied"].mean())
+    0.1
+    """
     return outcome.emitted
 
 
 def gradient_norms(outcome: Outcome) -> dict[str, Float[Array, ""]]:
-    """The norm of each learner's gradient; nan where it emitted none."""
+    """The norm of each learner's gradient; nan where it emitted none.
+
+    >>> network, task = rc.Network(rc.RNN(n_in=2, n=8), n_out=2), rc.Add(t1=1, t2=2)
+    >>> record = {"emitted": rc.record.emitted, "norm": rc.record.gradient_norms}
+    >>> result = rc.train(network, rc.EfficientBPTT(T=10), task, steps=200, record=record)
+    >>> float(np.isnan(result.records["norm"]["applied"]).mean())
+    0.9
+    """
     return {name: jnp.where(outcome.emitted[name], norm(g), jnp.nan) for name, g in outcome.gradients.items()}
 
 
 def alignments(outcome: Outcome) -> dict[str, dict[str, Float[Array, ""]]]:
-    """The cosine between the gradients of every two learners; nan where either emitted none, or a zero."""
+    """The cosine between the gradients of every two learners; nan where either emitted none, or a zero.
+
+    >>> network, task = rc.Network(rc.RNN(n_in=2, n=8), n_out=2), rc.Add(t1=1, t2=2)
+    >>> probes, record = {"rflo": rc.RFLO()}, {"cos": rc.record.alignments}
+    >>> result = rc.train(network, rc.RTRL(), task, steps=200, probes=probes, record=record)
+    >>> result.records["cos"]["applied"]["rflo"].shape
+    (1, 200)
+    """
     names = list(outcome.gradients)
     norms = gradient_norms(outcome)
 

@@ -28,6 +28,11 @@ class Result:
     `loss[s, w]` is the mean loss of seed s over the labelled steps of window w, which ends after step `step[w]`; the
     last window may be shorter. `records[name]` holds what was asked for, leaves (seed, step, ...), of every
     `record_every`-th step from step 0 on. `diverged` maps a seed to the first step at which its loss was not finite.
+
+    >>> network = rc.Network(rc.RNN(n_in=2, n=8), n_out=2)
+    >>> result = rc.train(network, rc.RFLO(), rc.Add(t1=1, t2=2), steps=200, seeds=2)
+    >>> result.final_loss().shape
+    (2,)
     """
 
     seeds: tuple[int, ...]
@@ -49,7 +54,7 @@ class Result:
     #: where each seed's held-out loss was lowest, and the weights there; -1 and nan for a seed that has no finite one
     best_step: np.ndarray | None = None
     best_weights: NetworkWeights | None = None
-    #: what `online` and `states` need
+    # what `online` and `states` need
     handover: Handover | None = None
 
     def __repr__(self) -> str:
@@ -68,7 +73,7 @@ class Result:
     def final_loss(self, last: float = 0.1) -> np.ndarray:
         """Each seed's mean loss over the labelled steps of all windows that end in the last part of the run, a tenth.
 
-        It is nan for a seed that diverged, whether or not its loss came back.
+        It is nan for a seed that diverged, whether or not its loss came back. A `last` outside (0, 1] is a ValueError.
         """
         if not 0 < last <= 1:
             raise ValueError(f"`last` is the part of the run to average over, in (0, 1], and is {last}.")
@@ -97,7 +102,8 @@ class Result:
         compiled otherwise. `seed` may be left out if there is only one.
 
         States of more than 256 MB are not kept in a result. A model then starts with the weights alone, and a warning
-        says so. With `best` it starts with the weights alone too: those with the lowest held-out loss.
+        says so. With `best` it starts with the weights alone too: those with the lowest held-out loss. A seed that is
+        not there, or whose numbers are not finite, is a ValueError.
         """
         row = self._row(seed)
         if self.handover is None:
@@ -126,7 +132,7 @@ class Result:
         return self.seeds.index(seed)
 
     def to_xarray(self) -> "xarray.Dataset":
-        """Loss by seed and step."""
+        """Loss by seed and step. Without xarray there is an ImportError."""
         try:
             import xarray
         except ImportError as error:
@@ -169,7 +175,11 @@ def mean_at_end(
 
 
 def standard_error(values: np.ndarray) -> float:
-    """Standard error of the mean over seeds; nan for a single one."""
+    """Standard error of the mean over seeds; nan for a single one.
+
+    >>> round(rc.standard_error(np.array([1.0, 2.0, 3.0])), 3)
+    0.577
+    """
     return float(np.std(values, ddof=1) / np.sqrt(len(values))) if len(values) > 1 else float("nan")
 
 

@@ -76,6 +76,13 @@ def sweep(
 
     Ctrl-C, SIGTERM and SIGHUP end the sweep and raise `recurra.Interrupted` with the data set so far, in which networks
     that were not trained to the end have `steps_done` below `steps`.
+
+    A ValueError or TypeError names the point at which it arises. Without xarray there is an ImportError.
+
+    >>> network, rates = rc.Network(rc.RNN(n_in=2, n=8), n_out=2), {"optimizer": [1e-3, 1e-2]}
+    >>> data = rc.sweep(network, rc.RFLO(), rc.Add(t1=1, t2=2), vary=rates, steps=200, seeds=2)
+    >>> dict(data.final_loss.sizes)
+    {'optimizer': 2, 'seed': 2}
     """
     arguments.check_outside(network, learner, task, optimizer, key, probes, evaluate)
     runs = engine_of(engine, alike=True)

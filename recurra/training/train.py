@@ -90,6 +90,14 @@ def train(
     goes on from a checkpoint. Several seeds may be computed together, and then the last bits of a seed depend on how
     many they are, that is on `seeds` and the number of cores; see `recurra.ScanEngine` for a way to make them not. With
     a GPU both may also decide which engine "auto" takes.
+
+    What does not fit together is refused before anything runs: an argument of another kind is a TypeError, a value that
+    makes no sense a ValueError, and a file that cannot be used a `recurra.CheckpointError`.
+
+    >>> network = rc.Network(rc.RNN(n_in=2, n=8), n_out=2)
+    >>> result = rc.train(network, rc.RFLO(), rc.Add(t1=1, t2=2), steps=200, seeds=2)
+    >>> result.loss.shape
+    (2, 100)
     """
     arguments.check_outside(network, learner, task, optimizer, key, probes, weights, evaluate)
     probes, record = arguments.named("probes", probes), arguments.named("record", record)

@@ -34,6 +34,12 @@ class OnChipEngine:
     of a network depend on no other one. One kernel takes at most `chunk` steps, rounded up to whole blocks of 128.
     Products of matrices are exact to float32, unless `precision` is "tf32x3" or "tf32", which is faster for many
     networks of KF-RTRL and R-KF-RTRL. With `interpret` Pallas' interpreter runs the same kernels on the cores, slowly.
+
+    What it cannot run is a ValueError with the reason.
+
+    >>> engine = rc.OnChipEngine(warps=4)  # for `train(..., engine=engine)`
+    >>> engine.warps
+    4
     """
 
     warps: int | None = None
