@@ -2,6 +2,7 @@
 
 import dataclasses
 import numbers
+from collections.abc import Collection
 from typing import Any
 
 import equinox as eqx
@@ -88,6 +89,14 @@ def whole_number(what: str, value: Any, least: int = 1) -> int:
 def whole(owner: Any, name: str, least: int = 1) -> None:
     """Raise unless the field `name` of `owner` is a whole number of at least `least`."""
     whole_number(f"`{name}` of {type(owner).__name__}", getattr(owner, name), least)
+
+
+def named(what: str, value: Any, known: Collection[str]) -> str:
+    """The value, if it is one of the names that are known; else an error that calls it `what`, and tells them."""
+    if not isinstance(value, str) or value not in known:
+        *most, last = map(repr, known)
+        raise ValueError(f"{what} must be {', '.join(most)} or {last}, and is {value!r}.")
+    return value
 
 
 def flag(owner: Any, name: str) -> None:

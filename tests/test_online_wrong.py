@@ -261,3 +261,10 @@ def test_models_that_cannot_race():
         ValueError, match="must have the same number of inputs and outputs, horizon and number of streams"
     ):
         rc.Race({"a": rc.Online(STEPS["plain"]), "b": rc.Online(STEPS["full"])})
+
+
+def test_names_that_a_forecaster_does_not_know():
+    with pytest.raises(ValueError, match="`cell` must be 'rnn', 'gru' or 'lstm', and is 'transformer'"):
+        rc.forecaster(n_in=1, cell="transformer")
+    with pytest.raises(ValueError, match=r"`learner` must be 'rtrl', 'uoro', .* and is 'adam'"):
+        rc.forecaster(n_in=1, learner="adam")

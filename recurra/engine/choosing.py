@@ -71,10 +71,7 @@ ENGINES = {"auto": AutoEngine, "scan": ScanEngine, "on-chip": OnChipEngine}
 def engine_of(given: Any, alike: bool = False) -> Engine:
     """The engine that a user asked for: by name, or one with settings of its own."""
     if given is None or isinstance(given, str):
-        name = "auto" if given is None else given
-        if name not in ENGINES:
-            raise ValueError(f"`engine` must be one of {', '.join(map(repr, ENGINES))}, and is {name!r}.")
-        return ENGINES[name](alike=alike)
+        return ENGINES[checks.named("`engine`", "auto" if given is None else given, ENGINES)](alike=alike)
     if isinstance(given, type) or not isinstance(given, Engine):
         raise TypeError(
             f"`engine` must be 'auto', 'scan', 'on-chip' or an engine such as recurra.ScanEngine(), and is {given!r}."

@@ -1,5 +1,6 @@
 """Forecasters that work without a choice: what `recurra learn` uses."""
 
+from recurra import checks
 from recurra.cells import GRU, LSTM, RNN
 from recurra.learners import LEARNERS
 from recurra.losses import SquaredError
@@ -29,7 +30,7 @@ def forecaster(
 
     The targets must be the first of the `n_in` columns: their latest `lags` values are inputs.
 
-    An unknown `learner` or `cell` is a KeyError.
+    `learner` is a name of `recurra.LEARNERS`, and `cell` is 'rnn', 'gru' or 'lstm'. Another one is a ValueError.
 
     >>> series = np.sin(np.arange(300) / 7)[:, None]
     >>> model = rc.forecaster(n_in=1)
@@ -38,10 +39,9 @@ def forecaster(
     True
     """
     wide = n_in + (lags - 1) * n_out
-    network = Network(CELLS[cell](wide, n), n_out, SquaredError(), skip=True)
-    step = LearningStep(
-        network, {APPLIED: LEARNERS[learner]()}, Adam(rate, clip=1.0), gaps=True, readout=RLS(forgetting, ridge)
-    )
+    network = Network(CELLS[checks.named("`cell`", cell, CELLS)](wide, n), n_out, SquaredError(), skip=True)
+    applied = LEARNERS[checks.named("`learner`", learner, LEARNERS)]()
+    step = LearningStep(network, {APPLIED: applied}, Adam(rate, clip=1.0), gaps=True, readout=RLS(forgetting, ridge))
     return Online(OnlineStep(step, horizon, lags, n_out if lags > 1 else 0, difference=True), key)
 
 

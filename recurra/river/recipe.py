@@ -54,10 +54,7 @@ class Recipe:
         _ = Adam(self.rate), RLS(self.forgetting)  # which check their numbers
 
     def _check_choice(self, name: str, choices: Any) -> None:
-        value = getattr(self, name)
-        if not isinstance(value, str) or value not in choices:
-            *most, last = map(repr, choices)
-            raise ValueError(f"`{name}` of {self.owner} must be {', '.join(most)} or {last}, and is {value!r}.")
+        checks.named(f"`{name}` of {self.owner}", getattr(self, name), choices)
 
     @property
     def first(self) -> int:

@@ -52,10 +52,7 @@ class OnChipEngine:
         checks.flag(self, "alike")
         checks.flag(self, "interpret")
         checks.whole(self, "chunk")
-        if self.precision not in PRECISIONS:
-            raise ValueError(
-                f"`precision` of OnChipEngine must be one of {', '.join(PRECISIONS)}, and is {self.precision!r}."
-            )
+        checks.named("`precision` of OnChipEngine", self.precision, PRECISIONS)
         if self.interpret and self.precision != "float32":
             raise ValueError(f"A CPU has no products in {self.precision}: leave `precision` or `interpret` out.")
         object.__setattr__(self, "chunk", int(self.chunk))
