@@ -2,6 +2,7 @@
 
 import ast
 import inspect
+import json
 import pkgutil
 import re
 import subprocess
@@ -83,6 +84,22 @@ def test_every_page_is_reached_from_the_first():
         seen.add(page)
         todo += [other.resolve() for other in leading_to(page) if other.resolve() not in seen]
     assert {page.resolve() for page in DOCS.rglob("*.md")} == seen
+
+
+@pytest.mark.parametrize(("page", "prints"), [("index.md", r"RTRL +0\.\d+ ± 0\.\d+"), ("learners/rflo.md", r"0\.\d+")])
+def test_pages_run_as_the_build_runs_them(page, prints, tmp_path):
+    """A few of them; the build runs all. The first block that fails would be told with its line."""
+    text = (DOCS / page).read_text(encoding="utf-8")
+    blocks = [
+        (text[: found.start()].count("\n") + 2, found[1]) for found in re.finditer(r"```python\n(.*?)```", text, re.S)
+    ]
+    for code, fails in ((blocks, False), ([(7, "x = 1\nx / 0")], True)):
+        command = [sys.executable, str(DOCS / "_extensions" / "run_blocks.py"), page, str(tmp_path / "told.json")]
+        subprocess.run(command, input=json.dumps(code), text=True, cwd=tmp_path, timeout=600, check=True)
+        told = json.loads((tmp_path / "told.json").read_text(encoding="utf-8"))
+        assert ("error" in told) == fails, told
+        assert told.get("line") == (8 if fails else None)
+        assert fails or re.search(prints, told["shown"][-1]["printed"])
 
 
 @pytest.mark.slow

@@ -79,7 +79,10 @@ class MembersRun:
             on_device = lambda leaf: jnp.asarray(leaf) if eqx.is_array(leaf) else leaf
             self._experiment = jax.tree.map(on_device, placing.experiment)
             # Two states of every member, since the next is made from the present one.
-            what, advice = f"The states of {self._count:,} member{'s' * (self._count > 1)}", "take fewer seeds or a smaller network"
+            what, advice = (
+                f"The states of {self._count:,} member{'s' * (self._count > 1)}",
+                "take fewer seeds or a smaller network",
+            )
             check_fits(2 * self._plan.carried * (self._count + self._size), what, advice, self._device)
             self._take = compiled(_advance, platform, products_in_loop=self._plan.products_in_loop)
         # A power of two, so that a mean has the bits of the sum. Where there are no strides it is one.
