@@ -6,7 +6,8 @@ since it reads well on a phone, in the dark and on paper, and needs no script of
 **How code runs.** Pages are plain Markdown with ```python blocks, which GitHub shows too, and which tests and readers
 copy as they are. MyST-NB would run them only as {code-cell} blocks with a header on every page, which GitHub shows
 without colours, and it needs a Jupyter kernel with its sockets. So a small extension of our own runs them:
-`_extensions/runs.py`.
+`_extensions/runs.py`. The gallery, `_extensions/gallery.py`, runs scripts with it. Sphinx-Gallery would run all of them
+in one process, where settings of JAX leak from one to the next, and not again when the library has changed.
 
 Pages that are static, such as the paper reproduced, are copied as they are. `changelog`, `contributing` and
 `benchmark-notes` are files outside of this folder.
@@ -38,6 +39,7 @@ extensions = [
     "sphinx_design",
     "sphinx_copybutton",
     "docstrings",
+    "gallery",
     "mathml",
     "runs",
 ]

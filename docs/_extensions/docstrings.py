@@ -9,6 +9,7 @@ A block of names on a page of the reference,
 
 becomes a table of them and an entry for each. A public name in backticks, here or on any page, links to its entry, and
 docs/page.md to a page. Examples are doctests. Those of learners are on their pages, to which their entries lead.
+In a block of Python, `rc.train` links too.
 """
 
 import dataclasses
@@ -226,10 +227,34 @@ class Links(SphinxTransform):
                 code.replace_self(addnodes.pending_xref("", code.deepcopy(), refexplicit=True, **options))
 
 
+NAMED = r'<span class="n">(\w+)</span>'
+DOT = r'<span class="o">\.</span>'
+IN_CODE = re.compile(f'<span class="n">rc</span>((?:{DOT}{NAMED})+)')
+
+
+def link_code(app: Sphinx, page: str, template: str, context: dict, doctree: nodes.document | None) -> None:
+    """`rc.train` in coloured code leads to its entry in the reference; of `rc.a.b` the longest part that has one."""
+    objects = app.env.get_domain("py").data["objects"]
+
+    def linked(found: re.Match) -> str:
+        pieces = list(re.finditer(DOT + NAMED, found[1]))
+        for count in range(len(pieces), 0, -1):
+            entry = objects.get(".".join(["recurra", *(piece[1] for piece in pieces[:count])]))
+            if entry is not None:
+                to = f"{app.builder.get_relative_uri(page, entry.docname)}#{entry.node_id}"
+                end = found.start(1) - found.start() + pieces[count - 1].end()
+                return f'<a class="api" href="{to}">{found[0][:end]}</a>{found[0][end:]}'
+        return found[0]
+
+    if doctree is not None and context.get("body"):
+        context["body"] = IN_CODE.sub(linked, context["body"])
+
+
 def setup(app: Sphinx) -> dict:
     """Called by Sphinx."""
     app.add_directive("names", Names)
     app.add_transform(Links)
+    app.connect("html-page-context", link_code)
     app.connect("autodoc-process-docstring", rewrite)
     app.connect("autodoc-process-signature", signature)
     app.connect("autodoc-process-bases", bases)

@@ -58,20 +58,20 @@ def reason(block: nodes.literal_block) -> str | None:
     return " ".join(found.group(1).split()) if found else None
 
 
-def run(blocks: list[tuple[int, str]], page: str, kept: Path) -> dict:
+def run(blocks: list[tuple[int, str]], page: str, folder: Path) -> dict:
     """What every block printed and drew, and the error, if one of them failed."""
     key = hashlib.sha256(json.dumps([library(), blocks]).encode()).hexdigest()
-    file = kept / f"{key}.json"
+    file = folder / f"{key}.json"
     if file.exists():
         return json.loads(file.read_text())
     LOG.info("running the %d blocks of %s", len(blocks), page)
     plain = {name: value for name, value in os.environ.items() if name != "XLA_FLAGS"}
-    with tempfile.TemporaryDirectory() as folder:
-        told = Path(folder) / "told.json"
+    with tempfile.TemporaryDirectory() as scratch:
+        told = Path(scratch) / "told.json"
         try:
             done = subprocess.run(
                 [sys.executable, str(RUNNER), page, str(told)],
-                **{"input": json.dumps(blocks), "text": True, "cwd": folder, "timeout": LIMIT, "capture_output": True},
+                **{"input": json.dumps(blocks), "text": True, "cwd": scratch, "timeout": LIMIT, "capture_output": True},
                 env={**plain, "MPLBACKEND": "Agg", "JAX_PLATFORMS": plain.get("JAX_PLATFORMS", "cpu")},
             )
             ended = f"the process ended with status {done.returncode}:\n{done.stderr[-3000:]}"
@@ -81,21 +81,36 @@ def run(blocks: list[tuple[int, str]], page: str, kept: Path) -> dict:
             return {"shown": [], "line": blocks[0][0], "error": ended}
         result = json.loads(told.read_text())
     if "error" not in result:
-        kept.mkdir(parents=True, exist_ok=True)
+        folder.mkdir(parents=True, exist_ok=True)
         file.write_text(json.dumps(result))
     return result
 
 
-def below(shown: dict) -> list[nodes.Node]:
-    """What is shown below a block."""
-    found: list[nodes.Node] = []
-    if text := shown["printed"].rstrip():
-        found.append(nodes.literal_block(text, text, language="text", classes=["printed"]))
-    for svg in shown["drawn"]:
-        source = "data:image/svg+xml;base64," + base64.b64encode(svg.encode()).decode()
-        picture = f'<img class="drawn" alt="{html.escape("The figure that the code above draws")}" src="{source}">'
-        found.append(nodes.raw("", f"<p>{picture}</p>", format="html"))
-    return found
+def kept(app: Sphinx) -> Path:
+    """The folder where results are kept."""
+    return Path(app.doctreedir).parent / "runs"
+
+
+def printed(shown: dict) -> list[nodes.Node]:
+    """What a block printed."""
+    text = shown["printed"].rstrip()
+    return [nodes.literal_block(text, text, language="text", classes=["printed"])] if text else []
+
+
+def image(svg: str, alt: str) -> str:
+    """A figure as HTML."""
+    source = "data:image/svg+xml;base64," + base64.b64encode(svg.encode()).decode()
+    return f'<img class="drawn" alt="{html.escape(alt)}" src="{source}">'
+
+
+def drawn(shown: dict, alt: str = "The figure that the code above draws") -> list[nodes.Node]:
+    """What a block drew."""
+    return [nodes.raw("", f"<p>{image(svg, alt)}</p>", format="html") for svg in shown["drawn"]]
+
+
+def remember(app: Sphinx) -> None:
+    """The page that is being read shows results of code, so it is read again when the library has changed."""
+    app.env.__dict__.setdefault("pages_that_run", {})[app.env.docname] = library()
 
 
 def read(app: Sphinx, doctree: nodes.document) -> None:
@@ -120,18 +135,21 @@ def read(app: Sphinx, doctree: nodes.document) -> None:
                 tomllib.loads(block.astext())
             except tomllib.TOMLDecodeError as error:
                 LOG.error("this is not TOML: %s", error, location=block)
-    pages = app.env.__dict__.setdefault("pages_that_run", {})
-    pages.pop(page, None)
     if not todo or page.startswith("reference/"):
         return
-    pages[page] = library()
+    remember(app)
     blocks = [((block.line or 0) + 1, block.astext()) for block in todo]  # the code begins below its fence
-    result = run(blocks, app.env.doc2path(page, base=False), Path(app.doctreedir).parent / "runs")
+    result = run(blocks, app.env.doc2path(page, base=False), kept(app))
     if "error" in result:
         LOG.error("the code of this page fails:\n%s", result["error"], location=(page, result["line"]))
     for block, shown in zip(todo, result["shown"], strict=False):
-        for node in reversed(below(shown)):
+        for node in reversed([*printed(shown), *drawn(shown)]):
             block.parent.insert(block.parent.index(block) + 1, node)
+
+
+def forget(app: Sphinx, env: object, page: str) -> None:
+    """A page is read anew, or is gone."""
+    getattr(env, "pages_that_run", {}).pop(page, None)
 
 
 def outdated(app: Sphinx, env: object, added: set, changed: set, removed: set) -> list[str]:
@@ -144,4 +162,5 @@ def setup(app: Sphinx) -> dict:
     """Called by Sphinx."""
     app.connect("doctree-read", read, priority=400)
     app.connect("env-get-outdated", outdated)
+    app.connect("env-purge-doc", forget)
     return {"parallel_read_safe": False, "parallel_write_safe": True, "version": "1"}
