@@ -41,6 +41,7 @@ extensions = [
     "docstrings",
     "gallery",
     "mathml",
+    "spaces",
     "runs",
 ]
 exclude_patterns = ["_extensions", "**/data/*", "**/figures/*"]

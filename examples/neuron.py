@@ -15,7 +15,7 @@ from matplotlib.cbook import get_sample_data
 
 import recurra as rc
 
-volts = 100 * np.fromfile(get_sample_data("membrane.dat", asfileobj=False), np.float32)  # in mV
+volts = 100 * np.fromfile(get_sample_data("membrane.dat", asfileobj=False), np.float32)  # the file has units of 0.1 V
 rows, ahead, keys = volts[:, None], 10, range(4)
 
 

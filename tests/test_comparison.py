@@ -11,6 +11,7 @@ import pytest
 ROOT = Path(__file__).parent.parent
 SCRIPTS = ROOT / "benchmarks" / "side_by_side"
 PAGE = (ROOT / "docs" / "comparison.md").read_text(encoding="utf-8")
+RUN_BY_THE_BUILD = "with_recurra.py", "with_recurra_live.py", "with_river.py"
 RESULTS = json.loads((ROOT / "docs" / "comparison" / "results.json").read_text())
 
 
@@ -65,13 +66,13 @@ def test_the_other_numbers_of_the_page_are_those_of_the_file():
 
 def test_the_code_of_the_page_is_that_of_the_scripts():
     blocks = re.findall(r"^```python\n(.*?)^```", PAGE, re.M | re.S)
-    assert blocks[:2] == [(SCRIPTS / name).read_text() for name in ("data.py", "with_recurra.py")]
+    assert blocks[:4] == [(SCRIPTS / name).read_text() for name in ("data.py", *RUN_BY_THE_BUILD)]
 
 
 def test_every_script_has_the_rate_that_was_chosen_and_the_page_what_it_printed():
     rows = {row["script"]: row for row in reversed(RESULTS["rows"].values())}  # the first of a script's rows
     told = re.findall(r"side_by_side/(with_\w+\.py)\n.*?last tenth: ([\d.]+)$", PAGE, re.M | re.S)
-    assert {script for script, _ in told} | {"with_recurra.py"} == set(rows)
+    assert {script for script, _ in told} | set(RUN_BY_THE_BUILD) == set(rows)
     for script, row in rows.items():
         assert f"rate={row['rate']}, seed={RESULTS['seeds'][0]}" in (SCRIPTS / script).read_text()
     for script, loss in told:

@@ -85,5 +85,5 @@ def test_a_network_that_diverges_leaves_the_others_alone():
 def test_a_cpu_has_no_products_in_tf32():
     with pytest.raises(ValueError, match="A CPU has no products in tf32"):
         rc.OnChipEngine(interpret=True, precision="tf32")
-    with pytest.raises(ValueError, match="must be one of float32, tf32x3, tf32, and is 'half'"):
+    with pytest.raises(ValueError, match="must be 'float32', 'tf32x3' or 'tf32', and is 'half'"):
         rc.OnChipEngine(precision="half")

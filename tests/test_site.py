@@ -57,6 +57,27 @@ def test_everything_in_the_reference_is_there_and_has_a_docstring():
     assert {name.rpartition(".")[2] for name in listed if name.startswith("recurra.river")} <= documented
 
 
+def undocumented(part):
+    """Public methods and properties of a class that have a docstring neither themselves nor in a base."""
+    names = [name for name, value in inspect.getmembers(part) if not name.startswith("_")]
+    own = lambda name: next((base for base in part.__mro__ if name in vars(base)), object).__module__
+    ours = [name for name in names if own(name).startswith(("recurra", __name__))]
+    are = lambda value: inspect.isfunction(value) or isinstance(value, property)
+    return [name for name in ours if are(getattr(part, name)) and not inspect.getdoc(getattr(part, name))]
+
+
+def test_every_method_of_the_reference_has_a_docstring():
+    parts = [pkgutil.resolve_name(name) for name in reference() if not name.startswith("recurra.river")]
+    # what a learner's own functions compute is its equation, on its page
+    classes = [part for part in parts if inspect.isclass(part) and not hasattr(part, "about")]
+    assert not {part.__name__: found for part in classes if (found := undocumented(part))}
+
+    class Silent(rc.Task):
+        def helper(self): ...
+
+    assert undocumented(Silent) == ["helper"]
+
+
 def test_all_functions_of_the_small_modules_are_in_the_reference():
     listed = reference()
     for module in (rc.record, rc.noise):

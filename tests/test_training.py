@@ -384,3 +384,12 @@ def test_a_result_is_told_in_a_line():
     told = repr(train(seeds=12, steps=500, record={"state": rc.record.state}))
     assert len(told) < 200
     assert "12 seeds, 500 steps, final loss 0." in told
+
+
+def test_a_network_runs_with_the_weights_of_one_seed():
+    network = rc.Network(rc.RNN(2, 4), 2)
+    weights = jax.vmap(network.init)(jax.random.split(jax.random.key(0), 3))
+    with pytest.raises(ValueError, match="leading axis over seeds"):
+        network.run(weights, np.zeros((5, 2)))
+    one = jax.tree.map(lambda leaf: leaf[1], weights)
+    assert network.run(one, np.zeros((5, 2))).shape == (5, 2)

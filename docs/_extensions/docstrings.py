@@ -201,7 +201,8 @@ class Names(SphinxDirective):
             members += ["   :no-value:"] if kind == "data" else []
             text += ["", f".. auto{kind}:: {home}.{name}", *members]
             self.env.note_dependency(inspect.getsourcefile(sys.modules[obj.__module__]))
-        return self.parse_text_to_nodes("\n".join([*text, "```"]))
+        # Names that follow on the page say themselves where they belong.
+        return self.parse_text_to_nodes("\n".join([*text, "", ".. currentmodule:: None", "```"]))
 
 
 def not_given(kind: type) -> list[str]:

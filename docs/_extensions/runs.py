@@ -6,7 +6,7 @@ of the library's, without docstrings and comments, so only pages whose result co
 
 A comment directly before a block, `<!-- not run: it needs a cluster -->`, says that it is not run, and why. Below a
 Python block the reason is shown. Shell blocks are never run, so they must have such a comment. TOML blocks must parse.
-Blocks in other languages, and indented ones, are text.
+Every other block must be marked as text. Examples of docstrings, with `>>>`, must print what they say.
 """
 
 import ast
@@ -21,6 +21,7 @@ import subprocess
 import sys
 import tempfile
 import tomllib
+from importlib import metadata
 from pathlib import Path
 
 from docutils import nodes
@@ -32,13 +33,27 @@ RUNNER = Path(__file__).with_name("run_blocks.py")
 PACKAGE = Path(__file__).parents[2] / "recurra"
 NOT_RUN = re.compile(r"<!--\s*not run:\s*(.*?)\s*-->", re.S)
 LIMIT = 600  # seconds a page may take
+#: the page whose lines come before every example of a docstring
+REFERENCE = "reference/index"
+#: runs an example, and fails with what it printed if that is something else than what it says
+CHECKED = """
+import doctest, io
+told = io.StringIO()
+test = doctest.DocTestParser().get_doctest({text!r}, dict(globals()), "example", None, 0)
+doctest.DocTestRunner(verbose=False).run(test, out=told.write)
+assert not told.getvalue(), told.getvalue()
+"""
 
 
 @functools.cache
 def library() -> str:
-    """A hash of the library's code, and of what runs the blocks."""
-    files = [RUNNER, *sorted(PACKAGE.rglob("*.py"))]
-    return hashlib.sha256("\0".join(code_of(file.read_text(encoding="utf-8")) for file in files).encode()).hexdigest()
+    """A hash of the library's code and data, of the versions beneath it, and of what runs the blocks."""
+    files, data = [RUNNER, *sorted(PACKAGE.rglob("*.py"))], sorted(PACKAGE.rglob("*.json"))
+    texts = [code_of(file.read_text(encoding="utf-8")) for file in files] + [file.read_text("utf-8") for file in data]
+    texts += [
+        f"{name} {metadata.version(name)}" for name in ("jax", "jaxlib", "numpy", "optax", "equinox", "matplotlib")
+    ]
+    return hashlib.sha256("\0".join(texts).encode()).hexdigest()
 
 
 def code_of(source: str) -> str:
@@ -117,34 +132,59 @@ def read(app: Sphinx, doctree: nodes.document) -> None:
     """Run a page's blocks as soon as it has been read."""
     page, todo = app.env.docname, []
     for block in list(doctree.findall(nodes.literal_block)):
-        language, why = block.get("language"), reason(block)
-        if language not in ("python", "sh", "toml") or "source" in block.attributes:  # text, or shown from a file
+        if "source" in block.attributes or "printed" in block["classes"]:  # shown from a file, or recorded
             continue
+        language, why = language_of(block), reason(block)
         if why and language == "python":
             note = nodes.paragraph("", "", nodes.emphasis("", f"Not run when this page was built: {why}."))
             note["classes"].append("not-run")
             block.parent.insert(block.parent.index(block) + 1, note)
-        elif why:
+        elif why or language == "text":
             continue
         elif language == "python":
             todo.append(block)
         elif language == "sh":
             LOG.error("say why these commands are not run: <!-- not run: ... --> before the block", location=block)
+        elif language == "toml":
+            check_toml(block)
         else:
-            try:
-                tomllib.loads(block.astext())
-            except tomllib.TOMLDecodeError as error:
-                LOG.error("this is not TOML: %s", error, location=block)
-    if not todo or page.startswith("reference/"):
+            LOG.error("say what this block is: ```python, ```sh, ```toml or ```text, not %r", language, location=block)
+    if not todo:
         return
     remember(app)
-    blocks = [((block.line or 0) + 1, block.astext()) for block in todo]  # the code begins below its fence
+    blocks = [((block.line or 0) + 1, as_code(block.astext())) for block in todo]  # the code begins below its fence
+    if page.startswith("reference/") and page != REFERENCE:
+        preamble = (Path(app.srcdir) / f"{REFERENCE}.md").read_text(encoding="utf-8")
+        blocks.insert(0, (0, re.search(r"^```python\n(.*?)^```", preamble, re.M | re.S)[1]))
+        todo.insert(0, todo[0])
     result = run(blocks, app.env.doc2path(page, base=False), kept(app))
     if "error" in result:
         LOG.error("the code of this page fails:\n%s", result["error"], location=(page, result["line"]))
     for block, shown in zip(todo, result["shown"], strict=False):
         for node in reversed([*printed(shown), *drawn(shown)]):
             block.parent.insert(block.parent.index(block) + 1, node)
+
+
+def language_of(block: nodes.literal_block) -> str:
+    """What a block is written in: other names of a language count as that language."""
+    named = block.get("language", "nothing").lower()
+    return {
+        **dict.fromkeys(("py", "python3", "pycon"), "python"),
+        **dict.fromkeys(("bash", "shell", "console"), "sh"),
+    }.get(named, named)
+
+
+def as_code(text: str) -> str:
+    """A block as code. An example with its output, as docstrings have them, is code that compares the output."""
+    return CHECKED.format(text=text) if text.lstrip().startswith(">>> ") else text
+
+
+def check_toml(block: nodes.literal_block) -> None:
+    """Say so if it is not TOML."""
+    try:
+        tomllib.loads(block.astext())
+    except tomllib.TOMLDecodeError as error:
+        LOG.error("this is not TOML: %s", error, location=block)
 
 
 def forget(app: Sphinx, env: object, page: str) -> None:

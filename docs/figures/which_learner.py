@@ -32,13 +32,13 @@ mpl.rcParams.update(
 #: a question, and what to take if the answer is yes: its name, why, and its colour
 CHOICE = [
     ("Are units that do not\nhear each other fine?", "RTRL", "on RTU, LRU, MinGRU:\nexact and cheap", BLUE),
-    ("Must the rule be local\n(chips, brains, spikes)?", "RFLO", "which is e-prop;\nor pp_prop", GREEN),
+    ("Must the rule be local\n(chips, brains, spikes)?", "RFLO", "on spiking units\nit is e-prop", GREEN),
     (
         "Is a gradient every T\nsteps soon enough, and\nT as long as the past\nthat matters?",
         *("E-BPTT", "exact within\nT steps", BLUE),
     ),
     ("At most about\n100 units?", "RTRL", "exact, n³ numbers", BLUE),
-    ("Do only the last few\nsteps matter?", "SnAp-1", "biased, no noise", GREEN),
+    ("Do only the last few\nsteps matter, or is noise\nworse than bias?", "SnAp-1", "biased, no noise", GREEN),
     ("Can you pay n³\ntime a step?", "KF-RTRL", "unbiased, less noise", ORANGE),
 ]
 LAST = ("UORO or Diagonal-UORO", "unbiased, much noise: small rates, many steps", ORANGE)

@@ -17,6 +17,7 @@ from recurra.cli.tables import printed
 
 HERE = Path(__file__).parent
 LOSSES = HERE.parent / "reproduction" / "data" / "final_losses.csv"
+LATER = HERE / "later_losses.csv"
 UNEXPLORED = HERE.parent / "unexplored" / "data" / "unexplored.csv"
 CONDITIONS = [("add", "1"), ("add", "0.5"), ("mimic", "1"), ("mimic", "0.5")]
 
@@ -38,8 +39,9 @@ def overview() -> str:
     """The table of all learners."""
     rows = []
     for name, algorithm, facing, tensor, update, memory, time, cells in printed()[1:]:
-        rows.append((f"[{algorithm}]({name}.md)", facing, formula(tensor), update, memory, time, cells))
-    return table(("learner", "facing", "tensor", "update", "memory", "time", "cells"), *rows)
+        in_python = f"`{rc.LEARNERS[name].__name__}`"
+        rows.append((f"[{algorithm}]({name}.md)", in_python, facing, formula(tensor), update, memory, time, cells))
+    return table(("learner", "`rc.`", "facing", "tensor", "update", "memory", "time", "cells"), *rows)
 
 
 def facts(name: str) -> str:
@@ -65,7 +67,8 @@ def mean(values: list[float], digits: int = 3) -> str:
 def measured(name: str) -> str:
     """Final losses beside those of RTRL and of the readout alone."""
     losses: dict[tuple[str, str, str], list[float]] = {}
-    for row in csv.DictReader(LOSSES.read_text(encoding="utf-8").splitlines()):
+    lines = [line for file in (LOSSES, LATER) for line in csv.DictReader(file.read_text(encoding="utf-8").splitlines())]
+    for row in lines:
         losses.setdefault((row["task"], row["alpha"], row["learner"]), []).append(float(row["final_loss"]))
     more = {
         (row["where"].lower(), row["learner"]): f"{float(row['value']):.3f} ± {float(row['standard_error']):.3f}"

@@ -95,13 +95,15 @@ class Cell(checks.Part):
         return zeros_like(jax.tree.map(lambda leaf: jax.ShapeDtypeStruct((length, *leaf.shape), leaf.dtype), trace))
 
     @abc.abstractmethod
-    def init_weights(self, key: PRNGKeyArray) -> Weights: ...
+    def init_weights(self, key: PRNGKeyArray) -> Weights:
+        """The first weights, drawn from the key."""
 
     def labels(self, weights: Weights) -> PyTree[str]:
         """A name for every array of the weights, by which an optimizer may tell them apart."""
         return jax.tree.map(lambda _: "weights", weights)
 
     def init_state(self) -> State:
+        """The state before the first step: zeros, unless a cell says otherwise."""
         return tuple(jnp.zeros(width, self.dtype) for width in self.widths)
 
     @abc.abstractmethod

@@ -65,10 +65,12 @@ class Stack(Cell):
 
     @property
     def n_in(self) -> int:  # pyright: ignore[reportIncompatibleVariableOverride]
+        """The inputs of the lowest layer."""
         return self.cells[0].n_in
 
     @property
     def dtype(self) -> jnp.dtype:  # pyright: ignore[reportIncompatibleVariableOverride]
+        """The type of numbers, which all layers share."""
         return self.cells[0].dtype
 
     @property

@@ -78,7 +78,7 @@ class UnitwiseCell(Cell):
 
     @property
     def is_recurrent(self) -> bool:
-        """Whether units hear each other. If not, J = H, and RTRL costs no more than RFLO."""
+        """Whether units hear each other. If not, J = H, and the cost of RTRL grows like RFLO's."""
         return any(rec for rec, _, _ in self.listens)
 
     @property

@@ -1,4 +1,4 @@
-"""BP(λ) at the cost of DNI: its eligibility trace stays within a unit."""
+"""BP(λ) for the price of DNI: its eligibility trace stays within a unit."""
 
 import jax.numpy as jnp
 from jaxtyping import Array, Float

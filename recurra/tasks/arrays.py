@@ -147,7 +147,7 @@ def _numbers(value: Any, name: str) -> np.ndarray:
     if array.ndim not in (2, 3):
         raise ValueError(
             f"`{name}` must have two axes, (steps, features), or three, (sequences, steps, features), and has shape "
-            f"{array.shape}: use array[:, None] for a single feature."
+            f"{array.shape}: use array[:, None] for a single feature, and np.eye(k)[array] for k classes."
         )
     is_number = array.dtype.kind in "bifu" or jnp.issubdtype(array.dtype, jnp.floating)  # which has bfloat16 too
     if not is_number or array.dtype.itemsize > 8:

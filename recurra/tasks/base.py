@@ -57,11 +57,13 @@ class Task(checks.Part):
 
     @property
     @abc.abstractmethod
-    def n_in(self) -> int: ...
+    def n_in(self) -> int:
+        """How many numbers an input has."""
 
     @property
     @abc.abstractmethod
-    def n_out(self) -> int: ...
+    def n_out(self) -> int:
+        """How many numbers a label has."""
 
     def traced(self) -> "Task":
         """The task with whole numbers as arrays, if no shape depends on them: another value compiles nothing anew."""
