@@ -32,7 +32,7 @@ CELLS = {"rnn": rc.RNN, "gru": rc.GRU, "lstm": rc.LSTM}
 FEW, MANY = (20, 4096), (8192, 512)
 REPEATS = 3
 #: what a setting is
-NAMES = ("learner", "cell", "n", "warps", "count")
+NAMES = ("learner", "cell", "n", "warps", "count", "precision")
 #: warps to try by size: for most learners, for those that multiply matrices, and for RTRL, which keeps n³ numbers
 WARPS = {8: (1,), 16: (1, 2), 32: (1, 2, 4), 64: (2, 4, 8), 128: (8, 16)}
 OF_PRODUCTS = {8: (1, 2), 16: (1, 2, 4), 32: (1, 2, 4), 64: (8, 16)}
@@ -91,7 +91,7 @@ def fastest(rows: list[dict]) -> list[dict]:
     """The table of the engine: for each learner, cell and size the fastest kernels for few networks and for many."""
     kinds = {(row["learner"], row["cell"], row["n"]): [] for row in rows}
     for row in rows:
-        if "us" in row:
+        if "us" in row and row["precision"] == "float32":
             kinds[row["learner"], row["cell"], row["n"]].append(row)
     table = []
     for (learner, cell, n), own in kinds.items():
@@ -103,13 +103,6 @@ def fastest(rows: list[dict]) -> list[dict]:
             carried = padded_bytes(experiment_of(learner, cell, n))
             table.append({"learner": learner, "cell": cell, "n": n, "fastest": best, "carried": carried})
     return table
-
-
-def of_others(file: Path, settings: list) -> list[dict]:
-    """The rows of a file that are not of these settings."""
-    measured_now = {(*kind, counts[0]) for *kind, counts in settings}
-    rows = json.loads(file.read_text()) if file.exists() else []
-    return [row for row in rows if tuple(row[name] for name in NAMES) not in measured_now]
 
 
 def main() -> None:
@@ -132,12 +125,13 @@ def main() -> None:
     ]
     with ThreadPoolExecutor(os.cpu_count()) as pool:  # compiling would disturb what is timed, so it comes first
         programs = list(pool.map(functools.partial(compiled, precision=given.precision), settings))
-    found, slow = of_others(given.out, settings), set()
+    found, slow = json.loads(given.out.read_text()) if given.out.exists() else [], set()
     for setting, program, about, compiling in programs:
         *kind, (count, steps) = setting
         if tuple(kind) in slow:
             continue
-        row = dict(zip(NAMES, (*kind, count), strict=True))
+        row = dict(zip(NAMES, (*kind, count, given.precision), strict=True))
+        found = [other for other in found if any(other[name] != row[name] for name in NAMES)]  # a row is replaced
         if program is None:
             row["error"] = about
         else:

@@ -24,7 +24,7 @@ print(runs.final_loss.mean("seed").to_pandas().T.round(3))
 fig, ax = plt.subplots(figsize=(6.4, 3.8), layout="constrained")
 for name, colour in {"RFLO": "#e69f00", "UORO": "#cc79a7", "RTRL": "#000000"}.items():
     losses = runs.final_loss.sel(learner=name)
-    mean, error = losses.mean("seed"), losses.std("seed", ddof=1) / 4**0.5
+    mean, error = losses.mean("seed"), losses.std("seed", ddof=1) / runs.sizes["seed"] ** 0.5
     ax.errorbar(rates, mean, error, color=colour, marker="o", markersize=4, capsize=3, label=name)
 
 ax.axhline(np.log(2), color="black", linestyle=":", linewidth=1)

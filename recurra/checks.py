@@ -91,7 +91,7 @@ def whole(owner: Any, name: str, least: int = 1) -> None:
     whole_number(f"`{name}` of {type(owner).__name__}", getattr(owner, name), least)
 
 
-def named(what: str, value: Any, known: Collection[str]) -> str:
+def one_of(what: str, value: Any, known: Collection[str]) -> str:
     """The value, if it is one of the names that are known; else an error that calls it `what`, and tells them."""
     if not isinstance(value, str) or value not in known:
         *most, last = map(repr, known)

@@ -103,10 +103,13 @@ class Network(checks.Part):
         if inputs.ndim != 2 or inputs.shape[1] != self.cell.n_in:
             raise ValueError(f"`inputs` must have shape (steps, {self.cell.n_in}), and have shape {inputs.shape}.")
         if not isinstance(weights, NetworkWeights):
-            raise TypeError(f"`weights` must be a network's weights, as `init` returns them, and are {weights!r}.")
+            raise TypeError(
+                f"`weights` must be NetworkWeights, as `init` returns them, and are {type(weights).__name__}."
+            )
         if jnp.ndim(weights.readout.b) > 1:
             raise ValueError(
-                "`weights` have a leading axis over seeds, as those of a result: take one of them, "
+                f"`weights` must be those of one network, with {self.n_out} biases, and have biases of shape "
+                f"{jnp.shape(weights.readout.b)}. Those of a result have a leading axis over seeds: take one of them, "
                 "jax.tree.map(lambda leaf: leaf[0], weights)."
             )
         return _run(self, weights, inputs, self.cell.init_state() if state is None else state)

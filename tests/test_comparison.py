@@ -81,8 +81,11 @@ def test_every_script_has_the_rate_that_was_chosen_and_the_page_what_it_printed(
 
 def test_a_library_that_is_not_installed_is_skipped_with_its_name(run, monkeypatch, capsys, tmp_path):
     monkeypatch.setattr(run, "RESULTS", tmp_path / "results.json")
+    monkeypatch.setattr(run, "PAGE", tmp_path / "page.md")
     monkeypatch.setitem(sys.modules, "river", None)
     monkeypatch.delitem(sys.modules, "with_river", raising=False)
     run.main(["River, ten lags"])
-    assert "River, ten lags" in capsys.readouterr().out
+    assert re.search("River, ten lags +skipped", capsys.readouterr().out)
     assert not run.RESULTS.exists()
+    with pytest.raises(SystemExit, match="no place for the table"):
+        run.rewritten("a page without a table", "new")

@@ -115,6 +115,12 @@ def test_warps_are_as_measured():
     assert (warps_for(longer, 20), warps_for(longer, 8192)) == (8, 4)  # 55 kB
 
 
+def test_a_default_device_leaves_the_cores_out(with_gpu):
+    assert "2 µs in compiled loops" in chosen(20, rc.RFLO())[1]
+    with jax.default_device(jax.devices()[0]):
+        assert "20 µs in compiled loops" in chosen(20, rc.RFLO())[1]
+
+
 def test_networks_that_carry_more_than_what_was_measured_have_more_warps():
     """32 inputs and outputs: RFLO carries 21 kB in place of 9, KF-RTRL 17 kB. What is fastest was timed."""
     small, large = (experiment(rc.RFLO(), wide=width) for width in (2, 32))

@@ -389,7 +389,7 @@ def test_a_result_is_told_in_a_line():
 def test_a_network_runs_with_the_weights_of_one_seed():
     network = rc.Network(rc.RNN(2, 4), 2)
     weights = jax.vmap(network.init)(jax.random.split(jax.random.key(0), 3))
-    with pytest.raises(ValueError, match="leading axis over seeds"):
+    with pytest.raises(ValueError, match=r"have biases of shape \(3, 2\). Those of a result have a leading axis"):
         network.run(weights, np.zeros((5, 2)))
     one = jax.tree.map(lambda leaf: leaf[1], weights)
     assert network.run(one, np.zeros((5, 2))).shape == (5, 2)

@@ -133,7 +133,7 @@ def called(name: str, tasks: list[tuple[int, int, float]]) -> dict[str, Any]:
     command = [sys.executable, "-W", "ignore", __file__, "--child", name, json.dumps(tasks)]
     done = subprocess.run(command, env={**os.environ, **ONE_CORE}, capture_output=True, text=True)
     if done.returncode:
-        raise RuntimeError(done.stderr.strip().splitlines()[-1])
+        raise RuntimeError(f"{name} ended with status {done.returncode}: {done.stderr[-2000:]}")
     return json.loads(done.stdout.strip().splitlines()[-1])
 
 
@@ -186,6 +186,13 @@ def table(results: dict[str, Any]) -> str:
     return "\n".join(f"| {' | '.join(cells)} |" for cells in told)
 
 
+def rewritten(page: str, new: str) -> str:
+    """The page with another table."""
+    if not 0 <= page.find(BEGIN) < page.find(END):
+        raise SystemExit(f"The page has no place for the table: add the lines {BEGIN} and {END}.")
+    return f"{page.partition(BEGIN)[0]}{BEGIN}\n\n{new}\n\n{END}{page.partition(END)[2]}"
+
+
 def main(names: list[str]) -> None:
     """Measure rows and put them into the file and the page, one after the other."""
     if unknown := set(names) - set(ROWS):
@@ -206,8 +213,7 @@ def main(names: list[str]) -> None:
         known["rows"] = {name: known["rows"][name] for name in ROWS if name in known["rows"]}
         RESULTS.parent.mkdir(exist_ok=True)
         RESULTS.write_text(json.dumps(known, indent=1) + "\n")
-        before, _, rest = PAGE.read_text().partition(BEGIN)
-        PAGE.write_text(f"{before}{BEGIN}\n\n{table(known)}\n\n{END}{rest.partition(END)[2]}")
+        PAGE.write_text(rewritten(PAGE.read_text(), table(known)))
 
 
 if __name__ == "__main__":

@@ -43,7 +43,9 @@ class Example(NamedTuple):
         """A script as it is in its file."""
         text = file.read_text(encoding="utf-8")
         tree = ast.parse(text)
-        title, _, words = (ast.get_docstring(tree) or file.stem).partition("\n")
+        if (words := ast.get_docstring(tree)) is None:
+            raise ValueError(f"{file.name} needs a docstring: its first line is the title of its page.")
+        title, _, words = words.partition("\n")
         above = tree.body[0].end_lineno or 0
         lines = text.splitlines()
         while above < len(lines) and not lines[above].strip():
@@ -62,7 +64,7 @@ class Running(SphinxDirective):
         example = Example.of(file)
         result = runs.run([(example.line, example.code)], f"examples/{file.name}", runs.kept(self.env.app))
         if "error" in result:
-            LOG.error("this example fails:\n%s", result["error"], location=(str(file), result["line"]))
+            LOG.error("this example fails:\n%s", result["error"], location=f"{file}:{result['line']}")
         return example, (result["shown"] or [{"printed": "", "drawn": []}])[0]
 
 

@@ -37,11 +37,16 @@ LIMIT = 600  # seconds a page may take
 REFERENCE = "reference/index"
 #: runs an example, and fails with what it printed if that is something else than what it says
 CHECKED = """
-import doctest, io
-told = io.StringIO()
-test = doctest.DocTestParser().get_doctest({text!r}, dict(globals()), "example", None, 0)
-doctest.DocTestRunner(verbose=False).run(test, out=told.write)
-assert not told.getvalue(), told.getvalue()
+def check(text, scope):
+    import doctest, io
+
+    told = io.StringIO()
+    test = doctest.DocTestParser().get_doctest(text, scope, "example", None, 0)
+    doctest.DocTestRunner(verbose=False).run(test, out=told.write)
+    assert not told.getvalue(), told.getvalue()
+
+
+check({text!r}, dict(globals()))
 """
 
 
@@ -51,7 +56,8 @@ def library() -> str:
     files, data = [RUNNER, *sorted(PACKAGE.rglob("*.py"))], sorted(PACKAGE.rglob("*.json"))
     texts = [code_of(file.read_text(encoding="utf-8")) for file in files] + [file.read_text("utf-8") for file in data]
     texts += [
-        f"{name} {metadata.version(name)}" for name in ("jax", "jaxlib", "numpy", "optax", "equinox", "matplotlib")
+        f"{name} {metadata.version(name)}"
+        for name in ("jax", "jaxlib", "numpy", "optax", "equinox", "matplotlib", "river")
     ]
     return hashlib.sha256("\0".join(texts).encode()).hexdigest()
 
@@ -97,7 +103,9 @@ def run(blocks: list[tuple[int, str]], page: str, folder: Path) -> dict:
         result = json.loads(told.read_text())
     if "error" not in result:
         folder.mkdir(parents=True, exist_ok=True)
-        file.write_text(json.dumps(result))
+        unfinished = file.with_suffix(".part")
+        unfinished.write_text(json.dumps(result))
+        unfinished.replace(file)
     return result
 
 
@@ -154,6 +162,7 @@ def read(app: Sphinx, doctree: nodes.document) -> None:
     remember(app)
     blocks = [((block.line or 0) + 1, as_code(block.astext())) for block in todo]  # the code begins below its fence
     if page.startswith("reference/") and page != REFERENCE:
+        app.env.note_dependency(str(Path(app.srcdir) / f"{REFERENCE}.md"))
         preamble = (Path(app.srcdir) / f"{REFERENCE}.md").read_text(encoding="utf-8")
         blocks.insert(0, (0, re.search(r"^```python\n(.*?)^```", preamble, re.M | re.S)[1]))
         todo.insert(0, todo[0])

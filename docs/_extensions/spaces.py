@@ -6,6 +6,8 @@ from docutils import nodes
 from sphinx.application import Sphinx
 from sphinx.transforms import SphinxTransform
 
+CODE = (nodes.literal, nodes.literal_block, nodes.doctest_block, nodes.math, nodes.math_block, nodes.raw)
+
 
 class OneLine(SphinxTransform):
     """Replaces the spaces in plain text; code stays as it is."""
@@ -14,7 +16,7 @@ class OneLine(SphinxTransform):
 
     def apply(self, **kwargs: Any) -> None:
         for text in list(self.document.findall(nodes.Text)):
-            if " ± " in text and not isinstance(text.parent, nodes.literal | nodes.literal_block):
+            if " ± " in text and not isinstance(text.parent, CODE):
                 text.parent.replace(text, nodes.Text(text.replace(" ± ", "\u00a0±\u00a0")))
 
 

@@ -118,13 +118,14 @@ def micros() -> dict[str, float]:
     return times | {"snap-1": 1.12 * times["rflo"], "diagonal-uoro": 2.92 * times["uoro"]}
 
 
-#: name, colour, marker, and where the name stands in both panels: steps to the right and up, in points
+#: colour and marker of each kind
 KINDS = {
     "exact, or exact within T": (BLUE, "s"),
     "unbiased, with noise": (ORANGE, "o"),
     "biased, without noise": (GREEN, "^"),
     "credit is predicted": (RED, "D"),
 }
+#: name, kind, and where the name stands in both panels: points to the right and up
 POINTS = {
     "rtrl": ("RTRL", 0, (-4, 10), (-4, 10)),
     "e-bptt": ("E-BPTT", 0, (-28, -1), (-26, 8)),

@@ -10,7 +10,7 @@ from recurra.engine.hardware import bytes_of
 from recurra.engine.on_chip.engine import OnChipEngine, as_it_runs, nvidia_gpu
 from recurra.engine.on_chip.fits import misfit, padded_bytes, shapes
 from recurra.engine.on_chip.table import measured
-from recurra.engine.plan import on_accelerator, on_cores
+from recurra.engine.plan import cores_may_serve, on_accelerator, on_cores
 from recurra.engine.protocol import Engine, Members, Run
 from recurra.engine.scan import ScanEngine
 
@@ -60,8 +60,9 @@ class AutoEngine:
 
 
 def loops_microseconds(carried: int, count: int) -> float:
-    """How long a step of so many members takes in compiled loops, on the cores or the GPU, whichever is faster."""
-    return min(on_cores(carried, count), on_accelerator(carried, count))
+    """How long a step of so many members takes in compiled loops, where the scan engine would run them."""
+    on_gpu = on_accelerator(carried, count)
+    return min(on_cores(carried, count), on_gpu) if cores_may_serve() else on_gpu
 
 
 #: engines by the names that `train` and the command line take
@@ -71,7 +72,7 @@ ENGINES = {"auto": AutoEngine, "scan": ScanEngine, "on-chip": OnChipEngine}
 def engine_of(given: Any, alike: bool = False) -> Engine:
     """The engine that a user asked for: by name, or one with settings of its own."""
     if given is None or isinstance(given, str):
-        return ENGINES[checks.named("`engine`", "auto" if given is None else given, ENGINES)](alike=alike)
+        return ENGINES[checks.one_of("`engine`", "auto" if given is None else given, ENGINES)](alike=alike)
     if isinstance(given, type) or not isinstance(given, Engine):
         raise TypeError(
             f"`engine` must be 'auto', 'scan', 'on-chip' or an engine such as recurra.ScanEngine(), and is {given!r}."

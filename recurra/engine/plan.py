@@ -85,11 +85,16 @@ def most_steps(recorded: int, stride: int) -> int:
 def choose_device(experiment: Experiment, key: PRNGKeyArray, count: int) -> Any:
     """The accelerator, or the cores where they are faster; the one that a user has made the default stays."""
     chosen, processor = jnp.zeros(0).devices().pop(), core_device()
-    is_fixed = jax.config.jax_default_device is not None  # pyright: ignore[reportAttributeAccessIssue]
-    if chosen.platform == "cpu" or is_fixed or processor is None:
+    if chosen.platform == "cpu" or not cores_may_serve():
         return chosen
     carry, _ = eqx.filter_eval_shape(experiment.init, key)
     return processor if cores_are_faster(bytes_of(carry), count, len(experiment.step.learners)) else chosen
+
+
+def cores_may_serve() -> bool:
+    """Whether the cores may be taken in place of an accelerator: JAX knows them, and the user has set no device."""
+    is_fixed = jax.config.jax_default_device is not None  # pyright: ignore[reportAttributeAccessIssue]
+    return not is_fixed and core_device() is not None
 
 
 def cores_are_faster(carried: int, count: int, learners: int) -> bool:

@@ -11,6 +11,8 @@ from recurra.online.step import OnlineStep
 from recurra.step import APPLIED, RLS, Adam, LearningStep
 
 CELLS = {"rnn": RNN, "gru": GRU, "lstm": LSTM}
+#: learners of networks with one layer and dense weights
+OF_ONE_LAYER = {name: kind for name, kind in LEARNERS.items() if not (kind.about.layers or kind.about.sparse)}
 
 
 def forecaster(
@@ -30,7 +32,8 @@ def forecaster(
 
     The targets must be the first of the `n_in` columns: their latest `lags` values are inputs.
 
-    `learner` is a name of `recurra.LEARNERS`, and `cell` is 'rnn', 'gru' or 'lstm'. Another one is a ValueError.
+    `learner` is a name of `recurra.LEARNERS`, except those that need layers or sparse weights. `cell` is 'rnn', 'gru'
+    or 'lstm'. Another name is a ValueError.
 
     >>> series = np.sin(np.arange(300) / 7)[:, None]
     >>> model = rc.forecaster(n_in=1)
@@ -39,8 +42,8 @@ def forecaster(
     True
     """
     wide = n_in + (lags - 1) * n_out
-    network = Network(CELLS[checks.named("`cell`", cell, CELLS)](wide, n), n_out, SquaredError(), skip=True)
-    applied = LEARNERS[checks.named("`learner`", learner, LEARNERS)]()
+    network = Network(CELLS[checks.one_of("`cell`", cell, CELLS)](wide, n), n_out, SquaredError(), skip=True)
+    applied = OF_ONE_LAYER[checks.one_of("`learner`", learner, OF_ONE_LAYER)]()
     step = LearningStep(network, {APPLIED: applied}, Adam(rate, clip=1.0), gaps=True, readout=RLS(forgetting, ridge))
     return Online(OnlineStep(step, horizon, lags, n_out if lags > 1 else 0, difference=True), key)
 

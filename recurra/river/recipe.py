@@ -7,7 +7,7 @@ from recurra import checks
 from recurra.learners import LEARNERS
 from recurra.losses import Loss, SquaredError
 from recurra.network import Network
-from recurra.online.defaults import CELLS
+from recurra.online.defaults import CELLS, OF_ONE_LAYER
 from recurra.online.model import Online
 from recurra.online.step import OnlineStep
 from recurra.step import APPLIED, RLS, Adam, LearningStep
@@ -16,8 +16,6 @@ READOUTS = ("rls", "descent")
 ABSENT = ("mean", "zero")
 #: the loss of labels that are numbers
 OF_NUMBERS = SquaredError()
-#: learners of networks with one layer and dense weights
-OF_ONE_LAYER = {name: kind for name, kind in LEARNERS.items() if not (kind.about.layers or kind.about.sparse)}
 #: how strongly least squares hold coefficients at zero before they know better
 RIDGE = 0.1
 #: the longest gradient
@@ -54,7 +52,7 @@ class Recipe:
         _ = Adam(self.rate), RLS(self.forgetting)  # which check their numbers
 
     def _check_choice(self, name: str, choices: Any) -> None:
-        checks.named(f"`{name}` of {self.owner}", getattr(self, name), choices)
+        checks.one_of(f"`{name}` of {self.owner}", getattr(self, name), choices)
 
     @property
     def first(self) -> int:

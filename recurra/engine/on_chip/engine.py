@@ -52,7 +52,7 @@ class OnChipEngine:
         checks.flag(self, "alike")
         checks.flag(self, "interpret")
         checks.whole(self, "chunk")
-        checks.named("`precision` of OnChipEngine", self.precision, PRECISIONS)
+        checks.one_of("`precision` of OnChipEngine", self.precision, PRECISIONS)
         if self.interpret and self.precision != "float32":
             raise ValueError(f"A CPU has no products in {self.precision}: leave `precision` or `interpret` out.")
         object.__setattr__(self, "chunk", int(self.chunk))
