@@ -39,6 +39,7 @@ extensions = [
     "sphinx_design",
     "sphinx_copybutton",
     "docstrings",
+    "signatures",
     "gallery",
     "mathml",
     "spaces",
