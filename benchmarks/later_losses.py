@@ -12,7 +12,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from recurra.paper.experiments.losses import LossCurve
+from recurra_paper.experiments.losses import LossCurve
 
 LEARNERS = ("pp-prop", "e-prop-3", "edge-bptt", "bp-lambda-local", "truncated-ok")
 COLUMNS = ("task", "alpha", "learner", "steps", "seed", "final_loss", "diverged")

@@ -17,9 +17,9 @@ from pathlib import Path
 import jax
 import numpy as np
 
-from recurra.paper.experiments.losses import LossCurve
-from recurra.paper.setup import LEARNERS
 from recurra.training.provenance import machine, versions
+from recurra_paper.experiments.losses import LossCurve
+from recurra_paper.setup import LEARNERS
 
 #: curves that are on their way at the same time
 TOGETHER = 6

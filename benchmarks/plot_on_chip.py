@@ -8,7 +8,7 @@ import json
 from collections.abc import Sequence
 from pathlib import Path
 
-from recurra.paper import plots
+from recurra_paper import plots
 
 #: colour and marker of each place of `on_chip.py`
 LOOKS = {

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from recurra.paper import plots
+from recurra_paper import plots
 
 CELLS = {"rnn": "tanh", "gru": "GRU", "lstm": "LSTM"}
 #: units, seeds and streams, and how they look

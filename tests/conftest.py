@@ -11,7 +11,7 @@ from jaxtyping import install_import_hook
 
 jax.config.update("jax_enable_x64", True)
 jax.config.update("jax_numpy_dtype_promotion", "strict")
-install_import_hook("recurra", "beartype.beartype")
+install_import_hook(["recurra", "recurra_paper"], "beartype.beartype")
 
 # Most of the time goes into compiling programs that run for milliseconds, and need not run fast. JAX reads this when it
 # first computes. Tests of the documentation's examples leave it out, and so compile as a user's program does.

@@ -3,6 +3,7 @@
 from collections import deque
 
 import numpy as np
+
 from river import linear_model, optim
 
 

@@ -171,8 +171,8 @@ def reproduce_paper(
 ) -> None:
     """Reproduce the paper: figures, table and a ledger of its claims. What is kept in the folder is not run again."""
     need("paper", "`recurra reproduce`")
-    from recurra.paper.commands import run_command
-    from recurra.paper.reproduction import REPRODUCTION
+    from recurra_paper.commands import run_command
+    from recurra_paper.reproduction import REPRODUCTION
 
     _write_page(lambda: run_command(REPRODUCTION, targets or [], profile, out, seeds, steps))
 
@@ -185,8 +185,8 @@ def study_beyond_the_paper(
 ) -> None:
     """Answer what the paper leaves open, by experiment. What is kept in the folder is not run again."""
     need("paper", "`recurra beyond`")
-    from recurra.paper.beyond.book import BEYOND
-    from recurra.paper.commands import run_command
+    from recurra_paper.beyond.book import BEYOND
+    from recurra_paper.commands import run_command
 
     _write_page(lambda: run_command(BEYOND, targets or [], profile, out))
 
@@ -227,13 +227,13 @@ def report(
 ) -> None:
     """Rebuild the page from the runs that are kept."""
     need("paper", "`recurra report`")
-    from recurra.paper.commands import report_command
+    from recurra_paper.commands import report_command
 
     _write_page(lambda: report_command(out))
 
 
 def _write_page(make: Callable[[], Path]) -> None:
-    from recurra.paper.store import NotKeptError, StoreError
+    from recurra_paper.store import NotKeptError, StoreError
 
     check_device()
     # A run that cannot be kept is said once, in the end, and not of each of its checkpoints.

@@ -3,11 +3,11 @@
 from typing import Any
 
 import numpy as np
-from river import base
 
 from recurra.river.losses import SeenCrossEntropy
 from recurra.river.recipe import Recipe
 from recurra.river.stream import Features, Stream, power_of_two
+from river import base
 
 
 class RNNClassifier(base.Classifier):

@@ -12,7 +12,7 @@ from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
 
 from recurra.cli.learning import times
 from recurra.cli.learning.session import Session
-from recurra.paper.plots import FAINT, INK, MUTED, options, sheet, style
+from recurra_paper.plots import FAINT, INK, MUTED, options, sheet, style
 
 #: points of a curve, and rows of the truth that are drawn as a line
 POINTS, ROWS = 64, 240

@@ -9,8 +9,8 @@ from recurra.cli.learning.figures import all_figures
 from recurra.cli.learning.live import number
 from recurra.cli.learning.places import PAGE
 from recurra.cli.learning.session import Session
-from recurra.paper.embedding import picture, template
 from recurra.saved.whole_files import write_whole
+from recurra_paper.embedding import picture, template
 
 #: a vector graphic larger than this many bytes is shown as a picture
 LARGEST = 400_000

@@ -10,9 +10,9 @@ from matplotlib.colors import LogNorm, Normalize
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
-from recurra.paper.plots import INK, MUTED, style
 from recurra.studies.pages import looks, words
 from recurra.studies.pages.cells import Map, Sheet, Side
+from recurra_paper.plots import INK, MUTED, style
 
 MOST_PANELS = 24
 #: inches of the widest cell

@@ -5,11 +5,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from recurra import __version__
-from recurra.paper.embedding import picture, template
 from recurra.saved.whole_files import write_whole
 from recurra.studies.pages import figures, summary, tables, words
 from recurra.studies.pages.choosing import chosen_of
 from recurra.studies.pages.points import Points
+from recurra_paper.embedding import picture, template
 
 if TYPE_CHECKING:
     import xarray

@@ -4,8 +4,8 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 
 from recurra.learners import LEARNERS
-from recurra.paper import setup
 from recurra.studies.pages.points import Value
+from recurra_paper import setup
 
 #: settings whose names in a file do not say enough at an axis
 NAMES = {

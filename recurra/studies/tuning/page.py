@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any
 
 from recurra import __version__
-from recurra.paper.embedding import picture, template
 from recurra.saved.whole_files import write_whole
 from recurra.studies.pages import words
 from recurra.studies.tuning.against import settings_figure
@@ -14,6 +13,7 @@ from recurra.studies.tuning.importance import FEWEST
 from recurra.studies.tuning.objective import Point
 from recurra.studies.tuning.tuned import Chosen, TriedTrial, Tuned
 from recurra.studies.tuning.worth import worth_figure
+from recurra_paper.embedding import picture, template
 
 PAGE = "tuned.html"
 #: a vector graphic of more bytes is shown as a picture, of so many dots an inch

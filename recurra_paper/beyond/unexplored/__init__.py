@@ -1,0 +1,24 @@
+"""The two empty cells of the paper's Table 1: A_kj B_ij and A_ki B_kj, which it calls unexplored.
+
+Both are possible. Column-UORO fills the first and Receiver-UORO the second. They are measured beside the learners of
+the paper, with two others that estimate M without bias: PREUORO, and Diagonal-UORO, this library's own.
+"""
+
+from typing import TYPE_CHECKING
+
+from recurra_paper.beyond.unexplored.claims import CLAIMS as CLAIMS
+from recurra_paper.beyond.unexplored.runs import NAME as NAME
+from recurra_paper.beyond.unexplored.runs import TITLE as TITLE
+from recurra_paper.beyond.unexplored.runs import experiments as experiments
+from recurra_paper.beyond.unexplored.runs import needs as needs
+from recurra_paper.claims.base import Data
+
+if TYPE_CHECKING:
+    from recurra_paper.figures.drawn import Drawn
+
+
+def draw(data: Data) -> "Drawn | None":
+    """The figure. Matplotlib is loaded here, so that experiments can be run where it is not installed."""
+    from recurra_paper.beyond.unexplored.figure import draw
+
+    return draw(data)

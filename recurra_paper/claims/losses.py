@@ -1,0 +1,132 @@
+"""How the losses that learners reach are compared.
+
+A seed's final loss is its mean over the last ten windows, where the paper's smoothed curves end; a seed that diverged
+counts as having learnt nothing, at the loss of the first window of fixed W. Seeds are paired: the same weights and the
+same stream for every learner. Losses are compared in units of the gap, the mean over seeds of fixed W's loss less
+RTRL's, so that a difference means the same for every task; a tenth of the gap is the smallest that matters. Where the
+gap itself is not above zero, at 95 % confidence, nothing has been learnt yet that could tell learners apart, and
+nothing is decided.
+"""
+
+from collections.abc import Callable
+
+import numpy as np
+
+from recurra_paper.analysis import Estimate, mean, relative, scored, shared
+from recurra_paper.claims.base import Data, Part, arrays, known_gap
+from recurra_paper.claims.rule import GAPS, Alike, More, NoMore, Relation
+from recurra_paper.setup import LEARNERS, shown
+
+Parts = Callable[[Data], list[Part]]
+
+BEHIND, NO_BETTER, TIE = More(GAPS), NoMore(GAPS), Alike(GAPS)
+
+LEADERS = ("rtrl", "f-bptt", "kf-rtrl")
+NOISY = ("uoro", "r-kf-rtrl")
+LOCAL = ("rflo", "kernl")
+REST = (*NOISY, *LOCAL, "dni", "dni-b")
+
+UNITS = f"Differences of final losses, paired by seed, in gaps: fixed W's loss less RTRL's. {GAPS} gaps matter."
+AHEAD = f"{UNITS} Holds if every interval lies above zero; does not hold if any lies below, or shows no difference."
+TIED = f"{UNITS} Holds if every interval lies within {GAPS} of zero; does not hold if any lies beyond."
+
+
+def final_loss(data: Data, condition: str, learner: str) -> np.ndarray:
+    """Each seed's loss at the end."""
+    return scored(arrays(data, f"loss/{condition}/{learner}"), arrays(data, f"loss/{condition}/fixed"))
+
+
+def gap(data: Data, condition: str) -> np.ndarray:
+    """Fixed W's loss less RTRL's at each seed, if its mean is known to be positive."""
+    values = final_loss(data, condition, "fixed") - final_loss(data, condition, "rtrl")
+    return known_gap(values, f"on {title(data, condition)}")
+
+
+def behind(data: Data, condition: str, x: str, y: str) -> Estimate:
+    """(loss of x - loss of y) / gap."""
+    d = final_loss(data, condition, x) - final_loss(data, condition, y)
+    return relative(d, gap(data, condition))
+
+
+def against_rtrl(data: Data, condition: str, x: str) -> tuple[np.ndarray, np.ndarray]:
+    """x's loss less RTRL's at each seed, and the gap."""
+    return final_loss(data, condition, x) - final_loss(data, condition, "rtrl"), gap(data, condition)
+
+
+def compare(data: Data, condition: str, x: str, y: str, relation: Relation | None) -> Part:
+    """How far x is behind y, and what is claimed of it."""
+    name = f"{shown(x)} behind {shown(y)} on {title(data, condition)}, in gaps"
+    return Part(name, behind(data, condition, x, y), relation, note=diverged(data, condition, x, y))
+
+
+def diverged(data: Data, condition: str, *learners: str) -> str:
+    """Who diverged, in words."""
+    counts = {x: int((np.asarray(data[f"loss/{condition}/{x}"]["diverged"]) >= 0).sum()) for x in learners}
+    return " ".join(f"{shown(x)} diverged at {count} seeds." for x, count in counts.items() if count)
+
+
+def title(data: Data, condition: str) -> str:
+    """A condition in words, with the length of training."""
+    task, alpha = condition.split("/")
+    steps = int(np.max(arrays(data, f"loss/{condition}/fixed")["step"]))
+    return f"{task.capitalize()}, alpha = {alpha}, after {steps:,} steps"
+
+
+def tie(condition: str) -> Parts:
+    """F-BPTT and KF-RTRL alike RTRL; E-BPTT is reported."""
+    return lambda data: [
+        *(compare(data, condition, x, "rtrl", TIE) for x in ("f-bptt", "kf-rtrl")),
+        *reported(data, condition, "e-bptt"),
+    ]
+
+
+def reported(data: Data, condition: str, *learners: str) -> list[Part]:
+    """Parts that decide nothing, of the learners that were run."""
+    return [compare(data, condition, x, "rtrl", None) for x in learners if f"loss/{condition}/{x}" in data]
+
+
+def lead(condition: str, near: tuple[str, ...] = ()) -> Parts:
+    """Every other learner of the paper behind each of the three leaders; those in `near` are no better than they."""
+    return lambda data: [
+        *(compare(data, condition, x, y, NO_BETTER if x in near else BEHIND) for x in REST for y in LEADERS),
+        *reported(data, condition, "e-bptt", "r-ok"),
+    ]
+
+
+def between(condition: str) -> Parts:
+    """DNI ahead of the local rules, behind the others."""
+    return lambda data: [
+        *(compare(data, condition, x, "dni", BEHIND) for x in LOCAL),
+        *(compare(data, condition, "dni", x, BEHIND) for x in (*NOISY, *LEADERS)),
+    ]
+
+
+def beats_fixed(condition: str) -> Parts:
+    """How far fixed W is behind each learner."""
+    return lambda data: (
+        [compare(data, condition, "fixed", x, BEHIND) for x in LEARNERS if x != "fixed"]
+        + [compare(data, condition, "fixed", x, None) for x in ("kernl-released",) if f"loss/{condition}/{x}" in data]
+    )
+
+
+def relative_to_add(learners: tuple[str, ...], sign: int) -> Parts:
+    """sign × (how far behind RTRL on Mimic - on Add), in gaps, claimed positive, for both alphas."""
+
+    def part(data: Data, x: str, alpha: str) -> Part:
+        # A seed starts from the same recurrent weights on both tasks.
+        (add, each_add), (mimic, each_mimic) = (
+            shared(*against_rtrl(data, f"{task}/{alpha}", x)) for task in ("add", "mimic")
+        )
+        d = Estimate(sign * (mimic - add), mean(each_mimic - each_add).error, len(each_add) - 1.0)
+        word = "worse" if sign > 0 else "better"
+        note = f"(Add {add:.2g}, Mimic {mimic:.2g})"
+        return Part(f"{shown(x)} relatively {word} on Mimic, alpha = {alpha}, in gaps", d, BEHIND, note=note)
+
+    return lambda data: [part(data, x, alpha) for alpha in ("1", "0.5") for x in learners]
+
+
+def both_alphas(task: str, *comparisons: tuple[str, str, Relation]) -> Parts:
+    """The same comparisons at alpha 1 and 0.5."""
+    return lambda data: [
+        compare(data, f"{task}/{alpha}", x, y, relation) for alpha in ("1", "0.5") for x, y, relation in comparisons
+    ]

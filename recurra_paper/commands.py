@@ -1,0 +1,108 @@
+"""`recurra reproduce`, `recurra beyond` and `recurra report`: run, keep, draw, judge, and write the page."""
+
+import dataclasses
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from recurra.training.console import console
+from recurra_paper.beyond.book import BEYOND
+from recurra_paper.book import Book
+from recurra_paper.claims.base import ledger
+from recurra_paper.experiments.base import Arrays
+from recurra_paper.page import build
+from recurra_paper.reproduce import Report, collect, made_on, reproduce
+from recurra_paper.reproduction import REPRODUCTION
+from recurra_paper.store import NotKeptError, Store, StoreError
+
+BOOKS = {book.name: book for book in (REPRODUCTION, BEYOND)}
+#: seconds between plain lines of progress
+LOG_EVERY = 10.0
+
+
+def run_command(
+    book: Book, targets: Sequence[str], profile_name: str, out: Path, seeds: int | None = None, steps: int | None = None
+) -> Path:
+    """Run what the targets need and write the page; the path of the page."""
+    profile = _profile(book, profile_name, seeds, steps)
+    unknown = [target for target in targets if target not in book.figures]
+    if unknown:
+        raise StoreError(f"There is no target {', '.join(unknown)}. The targets are: {', '.join(book.figures)}.")
+    wanted = book.experiments(profile)
+    if targets:
+        needed = tuple(prefix for target in targets for prefix in book.figures[target].needs(profile))
+        wanted = [e for e in wanted if e.name.startswith(needed)]
+    store = Store(out)
+    with store.held():
+        kept = store.recall().get("book", book.name)
+        if kept != book.name:
+            raise StoreError(
+                f"{out} holds runs of `recurra {BOOKS[kept].command}`: choose another folder for `recurra "
+                f"{book.command}`."
+            )
+        store.remember({"book": book.name, "profile": dataclasses.asdict(profile)})  # for `recurra report`
+        if wanted:
+            reproduce(store, wanted, progress())
+        return _page(store, book, profile)
+
+
+def report_command(out: Path) -> Path:
+    """Rebuild the page from what is kept."""
+    store = Store(out, create=False)
+    kept = store.recall()
+    if "profile" not in kept:
+        raise StoreError(f"{out} holds no kept runs yet: make some with `recurra reproduce --out {out}`.")
+    book = BOOKS[kept.get("book", "reproduction")]
+    values = {name: tuple(value) if isinstance(value, list) else value for name, value in kept["profile"].items()}
+    known = next(iter(book.profiles.values()))
+    try:
+        profile = type(known)(**values)
+    except TypeError:
+        raise StoreError(
+            f"{out} was made by another version of recurra: run `recurra {book.command} --profile {values['name']} "
+            f"--out {out}`, which keeps the runs that have not changed."
+        ) from None
+    with store.held():
+        return _page(store, book, profile)
+
+
+def progress() -> Report:
+    """How far the whole and the present run are, and the time left: a line that is rewritten, or lines now and then."""
+    started, last, live = time.perf_counter(), 0.0, console.isatty()
+
+    def report(name: str, whole: float, part: float) -> None:
+        nonlocal last
+        now = time.perf_counter()
+        if now - last < (0.2 if live else LOG_EVERY) and whole < 1:
+            return
+        last = now
+        left = int((now - started) * (1 - whole) / whole) if whole > 0.005 else None
+        clock = f"{left // 3600}:{left // 60 % 60:02d}:{left % 60:02d} left" if left is not None else ""
+        line = f"{whole:4.0%} of the whole, {name} {part:4.0%}  {clock}"
+        print(f"\r\x1b[K{line}" if live else line, end="" if live else "\n", file=console, flush=True)
+
+    return report
+
+
+def _page(store: Store, book: Book, profile: Any) -> Path:
+    data: dict[str, Arrays] = collect(store, book.experiments(profile))
+    rows = ledger(book.claims, data, profile)
+    made = {"profile": dataclasses.asdict(profile), **made_on(store.made)}
+    try:
+        return build(store.directory, book, data, rows, made)
+    except OSError as error:
+        raise NotKeptError(
+            f"The page could not be written in {store.directory}: {error.strerror or error}. All runs are kept; make "
+            f"room and rebuild it with `recurra report {store.directory}`."
+        ) from None
+
+
+def _profile(book: Book, name: str, seeds: int | None, steps: int | None) -> Any:
+    if name not in book.profiles:
+        raise StoreError(f"There is no profile {name!r}. The profiles are: {', '.join(book.profiles)}.")
+    changes = {key: value for key, value in (("seeds", seeds), ("steps", steps)) if value is not None}
+    for key, value in changes.items():
+        if value < 2:
+            raise StoreError(f"`{key}` must be at least 2, and is {value}: an uncertainty needs more than one.")
+    return dataclasses.replace(book.profiles[name], **changes)

@@ -1,0 +1,98 @@
+"""How many claims hold: the count that opens a page, and what to think of it."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from recurra_paper.claims.base import ERROR_RATE
+
+#: in the order in which the page shows them: what fails must not be overlooked
+STATUSES = ("does not hold", "not decided", "holds")
+#: what a finding says of a difference that is known to be small
+SMALL = "too small to matter"
+
+#: a claim with its verdict: what `ledger` gives
+Row = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Score:
+    """Of `total` claims so many hold, do not hold, or are not decided; `small` fail by what is too small to matter."""
+
+    total: int
+    holds: int
+    fails: int
+    small: int
+    undecided: int
+
+    @classmethod
+    def of(cls, rows: Sequence[Row]) -> "Score":
+        """The score of these claims."""
+        having = lambda status: [row for row in rows if row["status"] == status]
+        failing = having("does not hold")
+        small = sum(map(_by_little, failing))
+        return cls(len(rows), len(having("holds")), len(failing), small, len(having("not decided")))
+
+    def __str__(self) -> str:
+        """In words, after "Of n claims"."""
+        parts = [f"{self.holds} {'holds' if self.holds == 1 else 'hold'}"]
+        fails = f"{self.fails} {'does' if self.fails == 1 else 'do'} not hold"
+        if self.small:
+            whose = "by a difference" if self.fails == 1 else f"{self.small} of them by differences"
+            fails += f" ({whose} too small to matter)"
+        parts.append(fails)
+        parts.append(f"{self.undecided} {'is' if self.undecided == 1 else 'are'} not decided by these runs")
+        return f"{parts[0]}, {parts[1]}, and {parts[2]}"
+
+
+@dataclass(frozen=True)
+class Scores:
+    """The score of all claims, of those that rest on counts, which cannot vary, and of those open to chance."""
+
+    every: Score
+    counted: Score
+    open_to_chance: Score
+
+    @classmethod
+    def of(cls, rows: Sequence[Row]) -> "Scores":
+        """The scores of a ledger."""
+        unknown = {str(row["status"]) for row in rows} - set(STATUSES)
+        if unknown:
+            raise ValueError(f"a claim's status is one of {', '.join(STATUSES)}, not {', '.join(sorted(unknown))}")
+        by_kind = [[row for row in rows if bool(row["counted"]) is kind] for kind in (True, False)]
+        return cls(Score.of(rows), *map(Score.of, by_kind))
+
+    def sentences(self) -> list[str]:
+        """What the page opens with, a paragraph each."""
+        if not self.every.total:
+            return ["No claims were checked."]
+        n = self.every.total
+        told = [f"Of {n} {'claim' if n == 1 else 'claims'}, {self.every}."]
+        counted, rest = self.counted, self.open_to_chance
+        if not rest.total:
+            return [*told, "All rest on counts, such as bytes and operations, which cannot vary."]
+        which = "Each of them" if n > 1 else "It"
+        if counted.total:
+            one = counted.total == 1
+            told.append(
+                f"{counted.total} of them {'rests on a count' if one else 'rest on counts'}, such as bytes or "
+                f"operations, which cannot vary. Without {'it' if one else 'them'}, of {rest.total}, {rest}."
+            )
+            which = f"Each of these {rest.total}" if rest.total > 1 else "This one"
+        told.append(
+            f"{which} rests on a sample and is judged at {1 - ERROR_RATE:.0%} confidence. Nothing is corrected for "
+            f"the number of claims: where a difference matters, by chance about one in {1 / ERROR_RATE:.0f} may be "
+            f"misjudged, here {_about(rest.total * ERROR_RATE)}. A true difference that is too small to matter may "
+            "well be judged to be none."
+        )
+        return told
+
+
+def _by_little(row: Row) -> bool:
+    """Whether every part that fails does so by a difference too small to matter."""
+    failing = [part for part in row["details"].get("parts", ()) if part.get("status") == "does not hold"]
+    return bool(failing) and all(SMALL in part.get("finding", "") for part in failing)
+
+
+def _about(number: float) -> str:
+    return "fewer than one" if number < 1 else f"about {round(number)}"
