@@ -1,13 +1,17 @@
 """The session runs in float64, promotes no dtype silently, checks shapes at run time and fails on warnings."""
 
+import atexit
 import gc
 import os
+import shutil
 import signal
 import tempfile
 
 import jax
 import pytest
 from jaxtyping import install_import_hook
+
+import compiled_programs
 
 jax.config.update("jax_enable_x64", True)
 jax.config.update("jax_numpy_dtype_promotion", "strict")
@@ -20,8 +24,18 @@ if jax.__version_info__ < (0, 11):  # where there still are two code generators,
     QUICKLY += " --xla_cpu_use_fusion_emitters=false"
 os.environ["XLA_FLAGS"] = f"{os.environ.get('XLA_FLAGS', '')} {QUICKLY}".strip()
 
-# Commands that tests start keep their compiled programs for each other, and nothing in the user's own folder.
-os.environ.setdefault("XDG_CACHE_HOME", tempfile.mkdtemp(prefix="recurra-tests-"))
+# Commands that tests start keep their compiled programs for each other, and nothing in the user's own folder. Workers
+# get the folder from the process that starts them, which removes it at its end.
+if "RECURRA_TESTS_CACHE" not in os.environ:
+    os.environ["RECURRA_TESTS_CACHE"] = tempfile.mkdtemp(prefix="recurra-tests-")
+    atexit.register(shutil.rmtree, os.environ["RECURRA_TESTS_CACHE"], ignore_errors=True)
+os.environ["XDG_CACHE_HOME"] = os.environ["RECURRA_TESTS_CACHE"]
+
+# The tests themselves keep their programs there too. Otherwise each worker would compile the same small programs, and
+# would compile them again after it has dropped them.
+jax.config.update("jax_compilation_cache_dir", os.path.join(os.environ["RECURRA_TESTS_CACHE"], "tests"))
+jax.config.update("jax_persistent_cache_min_compile_time_secs", 0)
+jax.config.update("jax_persistent_cache_min_entry_size_bytes", -1)
 
 # A shell starts what it puts into the background with Ctrl-C ignored, and tests press it.
 for number in (signal.SIGINT, signal.SIGTERM, getattr(signal, "SIGHUP", signal.SIGTERM)):
@@ -34,6 +48,12 @@ def objects_that_stay():
     """What a file leaves is not looked through again: JAX keeps millions of objects, and a collection takes seconds."""
     yield
     gc.freeze()
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_runtest_logfinish():
+    """JAX keeps every compiled program. When they take too much memory, they are dropped between two tests."""
+    compiled_programs.drop_if_large()
 
 
 @pytest.fixture
