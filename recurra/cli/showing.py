@@ -33,7 +33,7 @@ def show(folder: "Folder", data: "xarray.Dataset") -> None:
 
 def show_search(folder: "Folder", as_json: bool = False) -> None:
     """Print what a search has found, and say where its page is."""
-    from recurra.studies.tune import PAGE, found_in, summary
+    from recurra.studies.tuning.tuned import PAGE, found_in, summary
 
     if as_json:
         print(json.dumps(found_in(folder), indent=2, allow_nan=False))

@@ -168,7 +168,7 @@ def tune_command(
         make = place_of(local, workers, cluster, slurm, (tls_ca_file, tls_cert, tls_key))
         from recurra.studies.folder import Folder, NotKeptError
         from recurra.studies.study import Study
-        from recurra.studies.tune import tune
+        from recurra.studies.tuning.search import tune
 
         read = Study.read(study)
         check_device()
@@ -207,7 +207,7 @@ def _readable_errors() -> Iterator[None]:
     """What is wrong with a folder, a place or a search is a line, and no traceback."""
     from recurra.studies.folder import FolderError, NotKeptError
     from recurra.studies.places.base import PlaceError, PlaceLost
-    from recurra.studies.tuning.objective import TuningError
+    from recurra.studies.tuning.tuned import TuningError
 
     try:
         yield

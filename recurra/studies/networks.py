@@ -12,7 +12,7 @@ from recurra.studies.planning import MOST, plain, program_key
 from recurra.studies.reading.points import Point
 from recurra.studies.settings import Settings
 from recurra.studies.study import Study
-from recurra.studies.tuning.objective import TuningError
+from recurra.studies.tuning.tuned import TuningError
 
 #: networks that a core, and an accelerator, is given at once, if there are so many
 PER_CORE, PER_ACCELERATOR = 16, 1024

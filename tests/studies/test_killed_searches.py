@@ -15,9 +15,8 @@ import pytest
 from optuna.storages.journal import JournalFileBackend, JournalStorage
 from optuna.trial import TrialState
 
-from recurra.studies.tuning.objective import TuningError
-from recurra.studies.tuning.storage import DAMAGED, JOURNAL, SystemLock, open_storage, quiet
-from recurra.studies.tuning.tuned import TUNED, write_tuned
+from recurra.studies.tuning.storage import DAMAGED, JOURNAL, SystemLock, open_storage, optuna_silenced
+from recurra.studies.tuning.tuned import TUNED, TuningError, write_tuned
 from tuning_standin import RATE, Bounds, Noisy, tuned
 
 BOUNDS = Bounds(trials=28, seeds=2, confirm_seeds=3)
@@ -36,7 +35,7 @@ def whole(tmp_path_factory):
 
 
 def states(folder):
-    with quiet():
+    with optuna_silenced():
         [summary] = optuna.get_all_study_summaries(open_storage(folder))
         study = optuna.load_study(study_name=summary.study_name, storage=open_storage(folder))
         return [trial.state for trial in study.get_trials()]
@@ -130,14 +129,14 @@ def test_optuna_alone_does_not_get_over_a_damaged_last_line(tmp_path):
     """Why there is a lock and a mending of our own."""
     path = str(tmp_path / JOURNAL)
     storage = JournalStorage(JournalFileBackend(path))
-    with quiet():
+    with optuna_silenced():
         optuna.create_study(storage=storage, study_name="a")
     with open(path, "ab") as file:
         file.write(b'{"op_code": 4, "wor')
     storage = JournalStorage(JournalFileBackend(path))  # it reads what is whole
-    with quiet(), pytest.raises(AssertionError):
+    with optuna_silenced(), pytest.raises(AssertionError):
         optuna.create_study(storage=storage, study_name="b")  # is added to the broken line
-    with quiet(), pytest.raises(json.JSONDecodeError):
+    with optuna_silenced(), pytest.raises(json.JSONDecodeError):
         optuna.create_study(storage=storage, study_name="c")
 
 
@@ -180,7 +179,7 @@ def test_trials_that_another_takes_over_are_an_error(tmp_path):
     class Robbed(Noisy):
         def advance(self, handle, rows, stop):
             if len(self.calls) == 1:
-                with quiet():
+                with optuna_silenced():
                     [summary] = optuna.get_all_study_summaries(open_storage(tmp_path))
                     study = optuna.load_study(study_name=summary.study_name, storage=open_storage(tmp_path))
                     for trial in study.get_trials(states=(TrialState.RUNNING,)):

@@ -646,7 +646,7 @@ def test_a_search_is_shown(recurra, tmp_path, monkeypatch):
     (tmp_path / "search.toml").write_text(SEARCH)
     Folder(tmp_path / "tuned").claim(Study.of_text(SEARCH), search=True)
     assert "no case whose search is finished" in one_line(recurra("show", "tuned")[2])
-    monkeypatch.setattr("recurra.studies.tune.find_spec", lambda name: None)
+    monkeypatch.setattr("recurra.studies.tuning.search.find_spec", lambda name: None)
     status, shown, said = recurra("tune", "search.toml", "--out", "tuned")
     assert status == 0, said
     assert recurra("show", "tuned")[1] == shown

@@ -11,10 +11,18 @@ from optuna.pruners import SuccessiveHalvingPruner
 from optuna.trial import TrialState, create_trial
 
 from recurra.studies.choices import Choices, Uniform
-from recurra.studies.tuning.halving import Halving, looks, lost_seeds, merit
 from recurra.studies.tuning.importance import importance
-from recurra.studies.tuning.objective import TuningError
-from recurra.studies.tuning.sampling import Samples, combinations, distributions, spread
+from recurra.studies.tuning.sampling import (
+    Halving,
+    Samples,
+    combinations,
+    comparison_steps,
+    distributions,
+    diverged_seeds,
+    merit,
+    spread,
+)
+from recurra.studies.tuning.tuned import TuningError
 from tuning_standin import BOTH, CASE, MIXED, RATE, Bounds, Noisy, tuned
 
 NAN = math.nan
@@ -40,7 +48,7 @@ def _quiet():
     ],
 )
 def test_looks_are_whole_windows(steps, window, rungs, eta, wanted):
-    assert looks(steps, window, rungs, eta) == wanted
+    assert comparison_steps(steps, window, rungs, eta) == wanted
 
 
 def test_a_diverged_seed_is_worse_than_any_loss():
@@ -49,7 +57,7 @@ def test_a_diverged_seed_is_worse_than_any_loss():
     assert merits[0] == 0.4
     assert merits[4] == merits[5]
     assert sorted(merits) == merits
-    assert [lost_seeds(each) for each in merits] == [0, 0, 0, 1, 1, 1, 2, 2]
+    assert [diverged_seeds(each) for each in merits] == [0, 0, 0, 1, 1, 1, 2, 2]
 
 
 def survivors(pruner, values, states=None):

@@ -5,7 +5,7 @@ import pytest
 from optuna.samplers import RandomSampler
 
 from recurra.studies.tuning import sampling
-from recurra.studies.tuning.halving import Halving
+from recurra.studies.tuning.sampling import Halving
 from tuning_standin import BOTH, RATE, Bounds, Noisy, grid_best, tuned
 
 SEEDS = tuple(range(8))

@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 
 from recurra.studies.choices import Choices, Uniform
+from recurra.studies.study import TuneSettings
 
 CASE = {"learner": "rflo", "task": "add"}
 RATE = {"learning_rate": Uniform(1e-5, 1e-1, log=True, whole=False)}
@@ -18,15 +19,8 @@ BOTH = {**RATE, "alpha": Uniform(0.0, 1.0, log=False, whole=False)}
 MIXED = {**RATE, "n": Uniform(2, 64, log=True, whole=True), "w_rec": Choices(("orthogonal", "gaussian"))}
 
 
-@dataclass(frozen=True)
-class Bounds:
-    trials: int = 12
-    seeds: int | None = None
-    startup: int | None = None
-    rungs: int = 3
-    eta: int = 2
-    finalists: int = 3
-    confirm_seeds: int = 20
+def Bounds(trials=12, **rest):
+    return TuneSettings(trials=trials, **rest)
 
 
 @dataclass
@@ -89,7 +83,7 @@ def grid_best(objective, seeds, **values):
 
 def tuned(folder, objective=None, bounds=None, space=None, batch=8, key=0, seeds=range(8), **more):
     """`tune_case` on such a function."""
-    from recurra.studies.tuning.tune import tune_case
+    from recurra.studies.tuning.search import tune_case
 
     objective = objective or Noisy()
     rest = dict(steps=objective.steps, window=100, seeds=tuple(seeds), key=key, folder=folder, batch=batch)

@@ -10,8 +10,7 @@ from recurra.saved.whole_files import write_whole
 from recurra.studies.pages import words
 from recurra.studies.tuning.against import settings_figure
 from recurra.studies.tuning.importance import FEWEST
-from recurra.studies.tuning.objective import Point
-from recurra.studies.tuning.tuned import Chosen, TriedTrial, Tuned
+from recurra.studies.tuning.tuned import Chosen, Point, TriedTrial, Tuned
 from recurra.studies.tuning.worth import worth_figure
 from recurra_paper.embedding import picture, template
 

@@ -1,26 +1,40 @@
-"""Which settings are tried next: spread evenly at first, then where good ones were found.
+"""Which settings are tried next, and which trials go on: the sampler and the pruner of a search.
 
-Optuna's TPE only ranks trials, so that neither heavy tails nor the scale of losses matter to it, and it takes up those
-that were stopped early. All trials have the same seeds: what differs between seeds does not differ between trials.
+Settings are spread evenly at first, and then lie where good ones were found. Optuna's TPE only ranks trials, so that
+neither heavy tails nor the scale of losses matter to it, and it also learns from trials that were stopped early. All
+trials have the same seeds: what differs between seeds does not differ between trials.
+
+Successive halving: all trials take a few steps, the best of them more, the best of those all steps. The first
+comparison must not be early. Of the rates of RFLO and UORO for Add, those that are best after a ninth of 100,000 steps
+are too large in the end: UORO then forgets what it had learned. With comparisons after a quarter and half of all steps,
+where one trial in two goes on, the loss was above the lowest by 0.0016 and 0.0004. At the same cost, with comparisons
+after a ninth and a third, where one in three goes on, it was by 0.0041 and 0.0045.
 """
 
 import hashlib
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from optuna.distributions import BaseDistribution, CategoricalDistribution, FloatDistribution, IntDistribution
+from optuna.pruners import BasePruner
 from optuna.samplers import BaseSampler, TPESampler
 from optuna.study import Study
-from optuna.trial import FrozenTrial
+from optuna.trial import FrozenTrial, TrialState
 
 from recurra.studies.choices import Choices, Random
-from recurra.studies.tuning.objective import Point
+from recurra.studies.tuning.tuned import Point
 
 Space = Mapping[str, BaseDistribution]
+
+#: A network with a larger loss counts as diverged.
+LARGEST = 1e6
+#: What each diverged seed adds to a trial's loss: a trial with fewer of them is better, whatever the losses of the
+#: others are. So numbers stay finite and in order, as storage and sampler want them.
+DIVERGED = 1e9
 
 
 def distributions(space: Mapping[str, Random]) -> dict[str, BaseDistribution]:
@@ -138,3 +152,50 @@ def every(place: int, space: Space) -> Given:
             assert isinstance(distribution, FloatDistribution | IntDistribution)
             settings[name] = distribution.low + number
     return Given(space, settings)
+
+
+def comparison_steps(steps: int, window: int, rungs: int, eta: int) -> tuple[int, ...]:
+    """After which steps trials are compared: whole windows, about `eta` times as many each time, `steps` last."""
+    parts = (steps / eta**left for left in range(rungs - 1, 0, -1))
+    early = {max(1, round(part / window)) * window for part in parts}
+    # The last loss is a mean over a tenth of the steps, all of which must come after the last comparison.
+    return (*sorted(stop for stop in early if stop <= 0.9 * steps), steps)
+
+
+def merit(losses: Sequence[float | None] | np.ndarray) -> float:
+    """A trial's losses over seeds as one number, lower is better: their mean, and `DIVERGED` for each that diverged."""
+    found = np.asarray(losses, float)
+    lost = ~(np.abs(found) <= LARGEST)
+    return float(found[~lost].mean() if not lost.all() else 0.0) + DIVERGED * int(lost.sum())
+
+
+def diverged_seeds(value: float) -> int:
+    """How many seeds diverged in a trial of this merit."""
+    return round(value / DIVERGED)
+
+
+class Halving(BasePruner):
+    """A trial goes on if it is among the best of all that were reported after as many steps, one in `eta` of them.
+
+    Optuna's SuccessiveHalvingPruner compares a trial with those asked about before it alone, so that in a batch the
+    first always goes on and the order decides. Here a whole batch is reported before anyone asks.
+    """
+
+    def __init__(self, eta: int, seeds: int) -> None:
+        self.eta = eta
+        self.seeds = seeds
+
+    def prune(self, study: Study, trial: FrozenTrial) -> bool:
+        step = trial.last_step
+        if step is None:
+            return False
+        own = trial.intermediate_values[step]
+        if diverged_seeds(own) == self.seeds:
+            return True
+        rivals = [
+            other.intermediate_values[step]
+            for other in study.get_trials(deepcopy=False)
+            # a failed trial is done again
+            if step in other.intermediate_values and other.state != TrialState.FAIL
+        ]
+        return sum(value < own for value in rivals) >= max(1, len(rivals) / self.eta)

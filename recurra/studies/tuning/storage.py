@@ -1,21 +1,32 @@
-"""Where a search is kept: a journal to which several processes add lines, and which a kill cannot spoil.
+"""What the processes of a search share: the journal of its trials, and the queue that hands trials out.
 
-Optuna's own locks are files that a killed process leaves behind, and that others wait for half a minute. Here the
-system holds the lock and gives it free with the process. What a process wrote of a line before it was killed is cut off
-by the next that writes: Optuna would add to it, and could not read the journal from then on.
+The journal is a file to which several processes add lines, and which a kill cannot spoil. Optuna's own locks are files
+that a killed process leaves behind, and that others wait for half a minute. Here the system holds the lock and releases
+it with the process. What a process wrote of a line before it was killed is cut off by the next that writes: Optuna
+would add to it, and could not read the journal from then on.
+
+Each trial has a place, a number from 0 on, and an owner, the process that computes it. A process holds a lock for as
+long as it runs. Trials whose owner is gone are marked as failed and wait, under the same place, for another process.
 """
 
 import contextlib
 import json
 import os
-from collections.abc import Iterator
+import secrets
+import time
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 
 import optuna
 from optuna.storages.journal import JournalFileBackend, JournalFileOpenLock, JournalStorage
+from optuna.study import Study
+from optuna.trial import FrozenTrial, Trial, TrialState
 
-from recurra.studies.tuning.objective import TuningError
+from recurra.saved.whole_files import InUseError, held
+from recurra.studies.tuning.sampling import Samples
+from recurra.studies.tuning.tuned import TuningError
 
 try:
     import fcntl
@@ -25,11 +36,17 @@ except ImportError:  # Windows
 JOURNAL = "journal.log"
 #: what was cut off the journal is added to this file
 DAMAGED = "journal.damaged"
+#: the folder in which every running process holds a lock
+PROCESSES = "processes"
+#: seconds between two looks at whether a lock is free
+PATIENCE = 0.02
+
+DONE = (TrialState.COMPLETE, TrialState.PRUNED)
 
 
 @contextmanager
-def quiet() -> Iterator[None]:
-    """Optuna says nothing of new studies and trials within."""
+def optuna_silenced() -> Iterator[None]:
+    """Optuna does not log new studies and trials within."""
     before = optuna.logging.get_verbosity()
     optuna.logging.set_verbosity(max(before, optuna.logging.WARNING))
     try:
@@ -71,11 +88,10 @@ class SystemLock(JournalFileOpenLock):
         number = os.open(self.place, os.O_RDWR | os.O_CREAT, 0o666)
         try:
             fcntl.flock(number, fcntl.LOCK_EX)
-        except OSError:
+        except BaseException as error:
             os.close(number)
-            return False
-        except BaseException:
-            os.close(number)
+            if isinstance(error, OSError):
+                return False
             raise
         self.number = number
         return True
@@ -128,3 +144,95 @@ def _readable(line: bytes) -> bool:
         return isinstance(json.loads(line), dict)
     except ValueError:  # also that of bytes that are no text
         return False
+
+
+@contextmanager
+def registered_process(folder: Path) -> Iterator[str]:
+    """A name for this process, by which others see that it is running."""
+    (folder / PROCESSES).mkdir(parents=True, exist_ok=True)
+    owner = secrets.token_hex(8)
+    with held(folder / PROCESSES / owner):
+        yield owner
+
+
+@contextmanager
+def exclusive(path: Path) -> Iterator[None]:
+    """Hold the lock of `path`, once the processes that came before have released it."""
+    with contextlib.ExitStack() as stack:
+        while True:
+            try:
+                stack.enter_context(held(path))
+                break
+            except InUseError:
+                time.sleep(PATIENCE)
+        yield
+
+
+@dataclass(frozen=True)
+class TrialQueue:
+    """The trials of a study, as one process sees them."""
+
+    study: Study
+    folder: Path
+    owner: str
+    samples: Samples
+
+    def take(self, width: int) -> list[Trial]:
+        """The next trials that nobody computes, `width` or fewer; none if the others have them all.
+
+        They are of one batch: where some of it were finished before the search was interrupted, only the others.
+        """
+        with exclusive(self.folder / "asking"):
+            self._release([trial for trial in self._known(TrialState.RUNNING) if not self._lives(trial)])
+            taken = {trial.user_attrs["place"] for trial in self._known(*DONE, TrialState.RUNNING)}
+            batches = [place // width for place in range(self.samples.trials) if place not in taken]
+            return [self._ask() for _ in range(batches.count(batches[0]))] if batches else []
+
+    def give_back(self) -> None:
+        """Leave this process's trials that are not finished to whoever comes next."""
+        with exclusive(self.folder / "asking"):
+            running = self._known(TrialState.RUNNING)
+            self._release([trial for trial in running if trial.user_attrs.get("owner") == self.owner])
+
+    def finished(self) -> int:
+        """How many trials are done."""
+        return len(self._known(*DONE))
+
+    def _known(self, *states: TrialState) -> list[FrozenTrial]:
+        return self.study.get_trials(deepcopy=False, states=states)
+
+    def _ask(self) -> Trial:
+        waiting = self._known(TrialState.WAITING)
+        place = waiting[0].user_attrs["place"] if waiting else self._free_place()
+        # a waiting trial has its settings, and the sampler is not asked
+        self.study.sampler = self.samples.at(place, self.finished())
+        trial = self.study.ask(dict(self.samples.space))
+        trial.set_user_attr("place", place)
+        trial.set_user_attr("owner", self.owner)
+        return trial
+
+    def _free_place(self) -> int:
+        live = self._known(*DONE, TrialState.RUNNING, TrialState.WAITING)
+        taken = {trial.user_attrs.get("place") for trial in live}
+        return next(place for place in range(len(taken) + 1) if place not in taken)
+
+    def _release(self, lost: Sequence[FrozenTrial]) -> None:
+        # Whoever is killed in between leaves a trial twice, running and waiting. So the waiting one comes first, and is
+        # looked for.
+        waiting = {trial.user_attrs["place"] for trial in self._known(TrialState.WAITING)}
+        for trial in lost:
+            place = trial.user_attrs.get("place")
+            if place is not None and place not in waiting and trial.params.keys() == self.samples.space.keys():
+                self.study.enqueue_trial(dict(trial.params), user_attrs={"place": place})
+            self.study.tell(trial.number, state=TrialState.FAIL)
+
+    def _lives(self, trial: FrozenTrial) -> bool:
+        """Whether the trial's owner does. One without an owner was asked for by a process that died while asking."""
+        owner = trial.user_attrs.get("owner")
+        if owner is None:
+            return False
+        try:
+            with held(self.folder / PROCESSES / owner):
+                return False
+        except InUseError:
+            return True

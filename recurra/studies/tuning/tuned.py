@@ -1,21 +1,30 @@
-"""What a search came to, as plain data."""
+"""The result of a search as plain data, the file it is written to, and the table that is printed of it.
+
+Optuna is not imported here, so that results can be shown and errors be caught where it is not installed.
+"""
 
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
-
-import numpy as np
-from optuna.trial import FrozenTrial, TrialState
+from typing import TYPE_CHECKING, Any
 
 from recurra.saved.whole_files import write_whole
 from recurra.studies.choices import Choices, Random
-from recurra.studies.tuning.halving import lost_seeds
-from recurra.studies.tuning.objective import Point
+from recurra.studies.folder import Folder, FolderError
 
-TUNED = "tuned.json"
+if TYPE_CHECKING:
+    from recurra.studies.pages.tables import Table
+
+#: the files of the results and of the page, in the folder of a search
+TUNED, PAGE = "tuned.json", "tuned.html"
+Point = dict[str, bool | int | float | str]
+#: losses of a trial's seeds; None where a network diverged
 Losses = tuple[float | None, ...]
+
+
+class TuningError(Exception):
+    """Why a search cannot go on: what was seen, and what to do."""
 
 
 @dataclass(frozen=True)
@@ -90,38 +99,6 @@ class Tuned:
     network_steps: Spent
 
 
-def tried(trial: FrozenTrial) -> TriedTrial:
-    """One of the study's trials."""
-    reached = sorted(trial.intermediate_values)
-    values = [trial.intermediate_values[step] for step in reached]
-    return TriedTrial(
-        place=trial.user_attrs["place"],
-        settings=dict(trial.params),
-        complete=trial.state == TrialState.COMPLETE,
-        steps=tuple(reached),
-        means=tuple(None if lost_seeds(value) else value for value in values),
-        losses=tuple(trial.user_attrs[f"losses {reached[-1]}"]),
-    )
-
-
-def chosen(trial: FrozenTrial, seeds: Sequence[int], losses: Losses) -> Chosen:
-    """What a trial is worth, by its losses on seeds that chose nothing."""
-    kept = np.array([loss for loss in losses if loss is not None])
-    mean = float(kept.mean()) if len(kept) else None
-    search = None if lost_seeds(trial.values[0]) else trial.values[0]
-    return Chosen(
-        place=trial.user_attrs["place"],
-        settings=dict(trial.params),
-        search=search,
-        confirmed=mean,
-        standard_error=float(kept.std(ddof=1) / np.sqrt(len(kept))) if len(kept) > 1 else None,
-        diverged=len(losses) - len(kept),
-        seeds=tuple(seeds),
-        losses=losses,
-        optimism=None if mean is None or search is None else mean - search,
-    )
-
-
 def described(space: Mapping[str, Random]) -> dict[str, dict[str, Any]]:
     """The search space as plain data."""
     return {
@@ -136,3 +113,43 @@ def write_tuned(folder: Path, cases: Sequence[Tuned]) -> Path:
     text = json.dumps({"cases": [asdict(each) for each in cases]}, indent=1, allow_nan=False)
     write_whole(path, lambda file: file.write(text.encode()))
     return path
+
+
+def found_in(folder: Folder) -> list[dict[str, Any]]:
+    """What the search of each case came to, as far as they are finished."""
+    try:
+        return json.loads((folder.path / TUNED).read_text())["cases"]
+    except (OSError, ValueError, KeyError):
+        raise FolderError(
+            f"{folder.path} has no case whose search is finished: let `recurra tune` go on, and look again."
+        ) from None
+
+
+def summary(folder: Folder) -> "Table":
+    """The table of the chosen settings of each case, as they were confirmed."""
+    from recurra.studies.pages.tables import Table
+    from recurra.studies.pages.words import heading, shown, with_error
+
+    cases = found_in(folder)
+    names = list(dict.fromkeys(name for each in cases for name in each["case"]))
+    header = (*map(heading, names), "Confirmed loss", "In the search", "Diverged", "Settings", "Network-steps")
+    rows = []
+    for each in cases:
+        case = tuple(shown(name, each["case"].get(name, "")) for name in names)
+        chosen, spent = each["chosen"], each["network_steps"]
+        taken = f"{spent['search'] + spent['finalists']:,}"
+        if chosen is None:
+            rows.append((*case, "–", "–", "all", "–", taken))
+            continue
+        settings = ", ".join(f"{name} = {shown(name, value)}" for name, value in chosen["settings"].items())
+        lost = f"{chosen['diverged']} of {len(chosen['seeds'])}"
+        mean, error = chosen["confirmed"], chosen["standard_error"]
+        confirmed = "–" if mean is None else with_error(mean, float("nan") if error is None else error)
+        searched = "–" if chosen["search"] is None else f"{chosen['search']:.4g}"
+        rows.append((*case, confirmed, searched, lost, settings, taken))
+    notes = [
+        "\nThe confirmed loss is the mean over seeds that chose nothing, with its standard error. The loss in the "
+        "search chose these settings, and is too low on average.",
+        "Network-steps are those of the search and of its finalists. Those of the confirmation come on top.",
+    ]
+    return Table(header, rows, notes, len(names))
