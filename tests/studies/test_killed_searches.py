@@ -204,7 +204,7 @@ def test_optuna_speaks_as_before(tmp_path, capfd):
 def started(folder, pause=0.05):
     """A process that searches, which ends in any case."""
     support = Path(__file__).parents[1] / "support"
-    command = [sys.executable, str(here / "tuning_standin.py"), str(folder), str(pause), str(BOUNDS.trials), "10"]
+    command = [sys.executable, str(support / "tuning_standin.py"), str(folder), str(pause), str(BOUNDS.trials), "10"]
     environment = {**os.environ, "PYTHONPATH": f"{support}{os.pathsep}{support.parents[1]}"}
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment) as process:
         try:
