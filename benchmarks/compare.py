@@ -133,7 +133,7 @@ def line(found: dict) -> str:
 
 def plot(rows: list[dict]) -> str:
     """A dot for each contestant at the smallest size."""
-    from recurra_paper import plots
+    from recurra.pages import plots
 
     n = min(row["n"] for row in rows)
     shown = [row for row in rows if row["n"] == n and row["streams"] == 1]

@@ -8,7 +8,7 @@ import json
 from collections.abc import Sequence
 from pathlib import Path
 
-from recurra_paper import plots
+from recurra.pages import plots
 
 #: colour and marker of each place of `on_chip.py`
 LOOKS = {

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from recurra_paper import plots
+from recurra.pages import plots
 
 CELLS = {"rnn": "tanh", "gru": "GRU", "lstm": "LSTM"}
 #: units, seeds and streams, and how they look

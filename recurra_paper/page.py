@@ -14,16 +14,17 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
+from recurra.pages import plots
+from recurra.pages.page import picture, write_page
 from recurra.saved.whole_files import write_whole
-from recurra_paper import plots, wording
+from recurra_paper import wording
 from recurra_paper.book import Book
-from recurra_paper.embedding import picture, template
 from recurra_paper.figures.drawn import Data, Drawn, Table
 from recurra_paper.score import STATUSES as STATUSES
 from recurra_paper.score import Row, Score, Scores
 
-#: a vector graphic larger than this many bytes is shown as a picture
-LARGEST = 600_000
+#: an SVG larger than this many bytes is shown as a PNG of so many dots per inch
+LARGEST, DOTS = 600_000, 200
 #: what a claim rests on, by the class that the page's filter knows it by
 KINDS = {"sampled": "on samples", "counted": "on counts"}
 
@@ -48,7 +49,7 @@ def build(directory: Path, book: Book, data: Data, rows: Sequence[Row], made: Ma
     tables = {name: table for name, table in book.tables(data).items() if table}
     for name, table in tables.items():
         _write(directory / "data" / f"{name}.csv", _csv(table))
-    page = _template().render(
+    content = dict(
         book=book,
         scores=scores,
         sentences=scores.sentences(),
@@ -63,9 +64,8 @@ def build(directory: Path, book: Book, data: Data, rows: Sequence[Row], made: Ma
         settings=list(wording.lines(made)),
         profile=_profile_name(made),
     )
-    index = directory / "index.html"
-    _write(index, page)
-    return index
+    filters = {name: getattr(wording, name) for name in ("subscripts", "estimate", "tied", "spaced")}
+    return write_page(directory / "index.html", "recurra_paper", content, **filters, kind=kind)
 
 
 def beside(name: str, drawn: Drawn, rows: Sequence[Row]) -> dict[str, Any]:
@@ -101,7 +101,7 @@ def _written(directory: Path, name: str, drawn: Drawn) -> dict[str, Any]:
     _write(directory / "figures" / f"{name}.png", png)
     for suffix, table in drawn.tables.items():
         _write(directory / "data" / f"{name}{suffix}.csv", _csv(table))
-    shown = picture(drawn.figure, name, drawn.alt, LARGEST)
+    shown = picture(drawn.figure, name, drawn.alt, LARGEST, DOTS)
     return dict(name=name, picture=shown, drawn=drawn, width=float(drawn.figure.get_figwidth()))
 
 
@@ -111,11 +111,6 @@ def _csv(table: Table) -> str:
     writer.writerow(table)
     writer.writerows(zip(*table.values(), strict=True))
     return text.getvalue()
-
-
-def _template() -> Any:
-    own = {name: getattr(wording, name) for name in ("subscripts", "estimate", "tied", "spaced")}
-    return template(__package__, **own, kind=kind)
 
 
 def _profile_name(made: Mapping[str, Any]) -> str:

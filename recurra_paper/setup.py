@@ -10,6 +10,7 @@ from recurra.tasks import Add, Mimic, Task
 N = 32
 ALPHAS = {"1": 1.0, "0.5": 0.5}
 TASKS = ("add", "mimic")
+TASK_NAMES = {"add": "Add", "mimic": "Mimic"}
 
 #: The paper's learners, in its order. A learner that is new to the library does not enter the paper's figures.
 LEARNERS = (

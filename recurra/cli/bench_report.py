@@ -103,7 +103,7 @@ def _networks(row: Row) -> tuple[int, int]:
 
 
 def _plot(rows: Sequence[Row]) -> str:
-    from recurra_paper import plots  # which needs an extra
+    from recurra.pages import plots  # which needs an extra
 
     with plots.style():
         counts = sorted({_networks(row) for row in rows})

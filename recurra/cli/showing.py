@@ -25,10 +25,10 @@ def show(folder: "Folder", data: "xarray.Dataset") -> None:
     if line := lacking("paper", "The page", "matplotlib", "jinja2", "scipy"):
         say(line)
         return
-    from recurra.studies.pages.page import write_page
+    from recurra.studies.pages.page import write_study
 
     with folder.keeping("The page"):
-        say(f"The page is {write_page(folder.path, data, folder.path.resolve().name)}.")
+        say(f"The page is {write_study(folder.path, data, folder.path.resolve().name)}.")
 
 
 def show_search(folder: "Folder", as_json: bool = False) -> None:

@@ -9,9 +9,9 @@ from matplotlib.collections import LineCollection, PolyCollection
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from recurra_paper import plots
+from recurra.pages import plots
 from recurra_paper.figures.drawn import Columns, Data, Drawn, counted, seed_mean
-from recurra_paper.setup import ALPHAS
+from recurra_paper.setup import ALPHAS, TASK_NAMES
 
 NAME = "alignment_analysis"
 TITLE = "Figure 6. How the gradients align"
@@ -41,8 +41,8 @@ def draw(data: Data) -> Drawn | None:
         figure.subplots_adjust(left=0.08, right=0.985, **place)
         for row, task in enumerate(tasks):
             arrays = data[f"gradients/{task}/1"]
-            plots.letter(panels[row, 0], "ac"[row], f"{plots.TASK_NAMES[task]}: cosines of every pair")
-            plots.letter(panels[row, 1], "bd"[row], f"{plots.TASK_NAMES[task]}: with the exact gradients")
+            plots.letter(panels[row, 0], "ac"[row], f"{TASK_NAMES[task]}: cosines of every pair")
+            plots.letter(panels[row, 1], "bd"[row], f"{TASK_NAMES[task]}: with the exact gradients")
             _triangle(panels[row, 0], arrays)
             _pairs(panels[row, 1], arrays)
         _keys(figure)
@@ -165,7 +165,7 @@ def _alt(data: Data, tasks: list[str]) -> str:
             for x in arrays["learners"]
             if str(x) not in EXACT
         ]
-        told.append(f"{plots.TASK_NAMES[task]}: {', '.join(values)}")
+        told.append(f"{TASK_NAMES[task]}: {', '.join(values)}")
     return (
         f"Histograms of cosines for every pair of learners. Mean cosine with RTRL and with F-BPTT, {'; '.join(told)}."
     )

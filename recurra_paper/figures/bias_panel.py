@@ -5,7 +5,7 @@ from collections.abc import Mapping
 import numpy as np
 from matplotlib.axes import Axes
 
-from recurra_paper import plots
+from recurra.pages import plots
 from recurra_paper.figures.drawn import Columns
 from recurra_paper.figures.labels import Label, label_points
 

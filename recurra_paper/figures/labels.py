@@ -9,7 +9,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patheffects import withStroke
 
-from recurra_paper import plots
+from recurra.pages import plots
 
 
 class Label(NamedTuple):

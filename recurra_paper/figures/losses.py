@@ -9,10 +9,11 @@ from matplotlib.axes import Axes
 from matplotlib.patheffects import withStroke
 from matplotlib.ticker import LogLocator, MaxNLocator, NullLocator
 
-from recurra_paper import analysis, plots
+from recurra.pages import plots
+from recurra_paper import analysis
 from recurra_paper.figures.drawn import Columns, Data, Drawn, counted, listed
 from recurra_paper.figures.labels import Label, label_ends
-from recurra_paper.setup import CURVES
+from recurra_paper.setup import CURVES, TASK_NAMES
 
 #: windows in the running average, as in the paper
 SMOOTHING = 10
@@ -135,7 +136,7 @@ def draw_losses(data: Data, task: str) -> Drawn | None:
         figure.subplots_adjust(left=0.06, right=0.877, bottom=0.2, top=0.92, wspace=0.53)
         for axes, tag, (alpha, found) in zip(panels, "ab", curves.items(), strict=False):
             shown = {learner: line for learner, line in found.items() if line.seeds}
-            plots.letter(axes, tag, f"{plots.TASK_NAMES[task]}, α = {alpha}")
+            plots.letter(axes, tag, f"{TASK_NAMES[task]}, α = {alpha}")
             if shown:
                 _panel(axes, shown, task, logarithmic)
             for learner, line in found.items():
@@ -196,7 +197,7 @@ def _caption(task: str, curves: Mapping[str, Mapping[str, Curve]]) -> str:
         f"({statistics}), the first dependency ({first}) or both ({both})."
     )
     return (
-        f"Loss while learning the {plots.TASK_NAMES[task]} task: {which}. Lines are means over {seeds} seeds, bands "
+        f"Loss while learning the {TASK_NAMES[task]} task: {which}. Lines are means over {seeds} seeds, bands "
         "one standard error of the mean to either side; a seed gives every learner the same initial weights and the "
         f"same data. {windows(every)} {left_out(every)}{benchmarks if task == 'add' else ''}"
     )
@@ -207,4 +208,4 @@ def _alt(task: str, curves: Mapping[str, Mapping[str, Curve]]) -> str:
     for alpha, found in curves.items():
         ranked = sorted((line.mean[-1], learner) for learner, line in found.items() if line.seeds)
         parts.append(f"α = {alpha}: " + ", ".join(f"{plots.name(learner)} {loss:.3g}" for loss, learner in ranked))
-    return f"Learning curves on {plots.TASK_NAMES[task]}. Final losses, best first. " + ". ".join(parts) + "."
+    return f"Learning curves on {TASK_NAMES[task]}. Final losses, best first. " + ". ".join(parts) + "."

@@ -8,8 +8,10 @@ from matplotlib.axes import Axes
 from matplotlib.colors import LinearSegmentedColormap
 from scipy.ndimage import gaussian_filter
 
-from recurra_paper import analysis, plots
+from recurra.pages import plots
+from recurra_paper import analysis
 from recurra_paper.figures.drawn import Columns, Data, Drawn, counted
+from recurra_paper.setup import TASK_NAMES
 
 NAME = "norm_alignments"
 TITLE = "Figure 7. Alignment with RTRL and the length of the gradient"
@@ -37,7 +39,7 @@ def draw(data: Data) -> Drawn | None:
         panels = figure.subplots(2, len(tasks), squeeze=False)
         figure.subplots_adjust(left=0.065, right=0.985, bottom=0.075, top=0.92, wspace=0.16, hspace=0.38)
         for axes, tag, (learner, task) in zip(panels.flat, "abcd", product(PAIRS, tasks), strict=False):
-            plots.letter(axes, tag, f"{plots.name(learner)}, {plots.TASK_NAMES[task]}", lines=1)
+            plots.letter(axes, tag, f"{plots.name(learner)}, {TASK_NAMES[task]}", lines=1)
             each = paired(data[f"gradients/{task}/1"], learner)
             if each is None:
                 axes.set_visible(False)
@@ -47,7 +49,7 @@ def draw(data: Data) -> Drawn | None:
             x, y = (values.ravel() for values in each)
             both = np.isfinite(x) & np.isfinite(y)
             _panel(axes, x[both], y[both], plots.colour(learner), found, within)
-            told.append(f"{plots.name(learner)} on {plots.TASK_NAMES[task]} {found.value:.3f}")
+            told.append(f"{plots.name(learner)} on {TASK_NAMES[task]} {found.value:.3f}")
             sizes.append(int(both.sum()))
             measured = dict(r=found.value, standard_error=found.error, p=analysis.p_value(found))
             measured |= dict(r_within_windows=within.value, standard_error_within=within.error, window=WINDOW)

@@ -6,7 +6,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.patches import Circle
 
-from recurra_paper import plots
+from recurra.pages import plots
 
 #: in each layer: x, heights of its units, what it is called and what it is
 INPUTS = (2.3, 1.55, 0.8, 0.05, -0.95, -1.7, -2.45)

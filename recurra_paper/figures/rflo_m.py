@@ -6,7 +6,7 @@ import numpy as np
 from matplotlib import colormaps
 from matplotlib.axes import Axes
 
-from recurra_paper import plots
+from recurra.pages import plots
 from recurra_paper.figures.drawn import Columns, Data, Drawn
 
 NAME = "rflo_M"

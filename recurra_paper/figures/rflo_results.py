@@ -8,7 +8,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import MaxNLocator
 
-from recurra_paper import plots
+from recurra.pages import plots
 from recurra_paper.figures.drawn import Columns, Data, Drawn, counted, listed
 from recurra_paper.figures.labels import Label, label_ends
 from recurra_paper.figures.losses import (
@@ -29,7 +29,22 @@ TITLE = "Figure 8. What a network remembers, and what RFLO makes of it"
 LAGS = (6, 10)
 #: the paper's four ways to draw the recurrent weights, and ways to draw diagonal ones, which it does not spell out
 PAPERS = ("orthogonal", "gaussian", "symmetric", "diagonal")
-DIAGONALS = tuple(init for init in plots.INITS if init.startswith("diagonal"))
+#: The ways to draw the recurrent weights. Their colours mean nothing about learners: green for complex eigenvalues,
+#: purple for real ones.
+INITS = {
+    "orthogonal": "#0b4a24",
+    "gaussian": "#3f9b50",
+    "symmetric": "#5a2a9c",
+    "diagonal": "#a566bd",
+    "diagonal-positive": "#d6409f",
+    "diagonal-normal": "#8a1253",
+}
+INIT_NAMES = {
+    "diagonal": "diagonal U[−1, 1]",
+    "diagonal-positive": "diagonal U[0, 1]",
+    "diagonal-normal": "diagonal N(0, ½)",
+}
+DIAGONALS = tuple(init for init in INITS if init.startswith("diagonal"))
 NOW = "#0e8fa8"
 
 Traces = Mapping[str, Mapping[str, np.ndarray]]
@@ -43,11 +58,11 @@ def needs(profile: object) -> list[str]:
 
 def draw(data: Data) -> Drawn | None:
     """What RFLO trains, memory traces, and learning curves, a colour for each way to draw the recurrent weights."""
-    traces = {init: data[f"memory/{init}"] for init in plots.INITS if f"memory/{init}" in data}
+    traces = {init: data[f"memory/{init}"] for init in INITS if f"memory/{init}" in data}
     curves = {
         (rule, init): curve(data[f"{rule}-loss/{init}"])
         for rule in ("rflo", "fixed")
-        for init in plots.INITS
+        for init in INITS
         if f"{rule}-loss/{init}" in data
     }
     if not traces and not curves:
@@ -76,7 +91,7 @@ def draw(data: Data) -> Drawn | None:
 
 def name(init: str) -> str:
     """A way to draw the recurrent weights, in words."""
-    return plots.INIT_NAMES.get(init, init)
+    return INIT_NAMES.get(init, init)
 
 
 def _groups(traces: Traces) -> dict[str, Traces]:
@@ -101,7 +116,7 @@ def _memory(axes: Axes, traces: Traces) -> None:
             axes.text(lag + 0.25, 1.06, text, color=shade, fontsize=8, ha="left", va="center")
     ends = []
     for init, arrays in traces.items():
-        r2, shade = np.asarray(arrays["r2"], float), plots.INITS[init]
+        r2, shade = np.asarray(arrays["r2"], float), INITS[init]
         axes.plot(arrays["lag"], r2.T, color=shade, linewidth=0.5, alpha=0.4)
         axes.plot(arrays["lag"], r2.mean(axis=0), color=shade, linewidth=2.2, zorder=3)
         ends.append(Label(float(arrays["lag"][-1]), float(r2[:, -1].mean()), name(init), shade))
@@ -118,11 +133,11 @@ def _losses(axes: Axes, curves: Curves) -> None:
             if rule == "rflo"
             else plots.options(linestyle=(0, (1, 1.4)), linewidth=1.5)
         )
-        draw_curve(axes, line, look | {"color": plots.INITS[init]})
+        draw_curve(axes, line, look | {"color": INITS[init]})
     steps_axis(axes, int(max(line.step[-1] for line in lines)))
     axes.set_ylabel("cross-entropy")
     ends = [
-        Label(float(line.step[-1]), float(line.mean[-1]), name(init), plots.INITS[init])
+        Label(float(line.step[-1]), float(line.mean[-1]), name(init), INITS[init])
         for (rule, init), line in curves.items()
         if rule == "rflo"
     ]

@@ -6,10 +6,11 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.ticker import NullLocator
 
-from recurra_paper import plots
+from recurra.pages import plots
 from recurra_paper.figures.bias_panel import bias_table, draw_biases
 from recurra_paper.figures.drawn import Columns, Data, Drawn, counted, seed_mean
 from recurra_paper.figures.labels import Label, label_ends
+from recurra_paper.setup import TASK_NAMES
 
 NAME = "summed_alignment"
 TITLE = "Figure 9, measured. Which errors average out over time"
@@ -51,7 +52,7 @@ def draw(data: Data) -> Drawn | None:
             for axes, task in zip(row, TASKS, strict=True):
                 axes.set_visible(task in tasks)
                 if task in tasks:
-                    plots.letter(axes, next(letters), f"{plots.TASK_NAMES[task]}: {TITLES[kind]}")
+                    plots.letter(axes, next(letters), f"{TASK_NAMES[task]}: {TITLES[kind]}")
                     _panel(axes, table, kind, task, data[kind.format(task)])
         plots.code_key(figure)
     return Drawn(figure, _caption(data, shown), _alt(data, shown), table)
@@ -153,13 +154,13 @@ def _alt(data: Data, shown: Mapping[str, list[str]]) -> str:
         lines = with_reference(kind, arrays).items()
         values = [f"{plots.name(x)} {mean[0]:.2f} to {mean[-1]:.2f}" for x, (mean, _) in lines]
         steps = f"{arrays['windows'][0]:,} to {arrays['windows'][-1]:,} steps"
-        told.append(f"{plots.TASK_NAMES[task]}, {TITLES[kind]}, cosine over {steps}: {', '.join(values)}.")
+        told.append(f"{TASK_NAMES[task]}, {TITLES[kind]}, cosine over {steps}: {', '.join(values)}.")
     for task in shown.get(BIASES, ()):
         arrays = data[BIASES.format(task)]
         values = [
             f"{plots.name(str(x))} {np.median(b):.2g}" for x, b in zip(arrays["learners"], arrays["bias"], strict=True)
         ]
-        told.append(f"Bias on {plots.TASK_NAMES[task]}: {', '.join(values)}.")
+        told.append(f"Bias on {TASK_NAMES[task]}: {', '.join(values)}.")
     return " ".join(told)
 
 

@@ -5,7 +5,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from matplotlib.axes import Axes
 
-from recurra_paper import analysis, plots
+from recurra.pages import plots
+from recurra_paper import analysis
 from recurra_paper.experiments.scaling import HORIZONS, LAZY
 from recurra_paper.figures.drawn import Columns, Data, Drawn, listed
 from recurra_paper.figures.labels import Label, label_ends

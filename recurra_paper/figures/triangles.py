@@ -4,7 +4,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from recurra_paper import plots
+from recurra.pages import plots
 from recurra_paper.figures.drawn import Columns, Data, Drawn, listed
 from recurra_paper.setup import CURVES
 

@@ -103,7 +103,7 @@ def test_a_page_that_finds_no_room_costs_the_status_alone(learn, monkeypatch):
         raise OSError(28, "No space left on device")
 
     put(some_rows(50))
-    monkeypatch.setattr("recurra.cli.learning.page.write_whole", full)
+    monkeypatch.setattr("recurra.pages.page.write_whole", full)
     status, out, err = learn("a.csv", "--target", "y", "--out", "page")
     assert (status, "50 rows of a.csv" in out) == (1, True)
     assert "The page could not be written to page: No space left on device." in err

@@ -10,7 +10,7 @@ import pytest
 import dense
 import recurra as rc
 from driving import problem
-from recurra_paper import plots
+from recurra.pages import plots
 from recurra_paper.analysis import memory_trace
 from recurra_paper.beyond import dni_b, mechanism
 from recurra_paper.beyond.dni_b.claims import NAMES

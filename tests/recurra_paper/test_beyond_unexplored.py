@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import recurra as rc
-from recurra_paper import plots
+from recurra.pages import plots
 from recurra_paper.beyond import unexplored
 from recurra_paper.beyond.profiles import PROFILES
 from recurra_paper.beyond.unexplored.measures import growth, less_variance, sizes

@@ -12,7 +12,7 @@ from matplotlib.text import Text
 
 import synthetic_paper_data as synthetic
 from recurra import LEARNERS
-from recurra_paper import plots
+from recurra.pages import plots
 from recurra_paper.analysis import within_windows
 from recurra_paper.experiments import experiments
 from recurra_paper.figures import FIGURES

@@ -13,7 +13,9 @@ import numpy as np
 import pytest
 
 import synthetic_paper_data as synthetic
-from recurra_paper import embedding, page, plots
+from recurra.pages import plots
+from recurra.pages.page import TEMPLATE
+from recurra_paper import page
 from recurra_paper.book import Book, Figure, Section
 from recurra_paper.commands import BOOKS
 from recurra_paper.figures import FIGURES
@@ -317,4 +319,4 @@ def test_the_twenty_counts_of_table_1_stand_in_its_rows(paper):
 
 
 def test_the_template_is_part_of_the_package():
-    assert (Path(page.__file__).parent / embedding.TEMPLATE).is_file()
+    assert (Path(page.__file__).parent / TEMPLATE).is_file()

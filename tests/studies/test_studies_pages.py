@@ -13,7 +13,7 @@ from scipy import stats
 
 from recurra.studies.pages import cells, curves, lines, tables, words
 from recurra.studies.pages.choosing import chosen
-from recurra.studies.pages.page import write_page
+from recurra.studies.pages.page import write_study
 from recurra.studies.pages.points import Points
 
 
@@ -499,7 +499,7 @@ class Page(HTMLParser):
 
 
 def page_of(data, folder, name="a study"):
-    path = write_page(folder, data, name)
+    path = write_study(folder, data, name)
     assert path == folder / "index.html"
     text = path.read_text()
     page = Page(text)
@@ -563,7 +563,7 @@ def test_the_page_tells_when_seeds_diverged(tmp_path):
 def test_a_page_of_ten_thousand_points_is_made_in_time_and_not_too_large(tmp_path):
     data = many_points()
     start = time.monotonic()
-    path = write_page(tmp_path, data, "many")
+    path = write_study(tmp_path, data, "many")
     assert time.monotonic() - start < 20
     assert path.stat().st_size < 5e6
 

@@ -9,7 +9,7 @@ import re
 import numpy as np
 import pytest
 
-from recurra.studies.tuning.page import write_page
+from recurra.studies.tuning.page import write_search
 from recurra.studies.tuning.tuned import write_tuned
 from tuning_standin import MIXED, RATE, Bounds, Noisy, tuned
 
@@ -77,7 +77,7 @@ def test_the_page_says_what_was_found(tmp_path, searches):
         dataclasses.replace(each, case={"learner": learner, "task": "add"})
         for each, learner in zip(searches.values(), ("rflo", "uoro", "kernl", "dni", "rtrl"), strict=True)
     ]
-    text = read(write_page(tmp_path, cases, "<b>study</b>.toml"))
+    text = read(write_search(tmp_path, cases, "<b>study</b>.toml"))
     assert "<b>study</b>.toml, tuned" in text
     for title in ("RFLO", "UORO", "KeRNL", "DNI", "RTRL"):
         assert title in text
@@ -96,11 +96,11 @@ def test_the_page_says_what_was_found(tmp_path, searches):
 @pytest.mark.parametrize("name", ["three settings", "a few trials", "nothing to search", "all diverge", "all alike"])
 def test_every_search_has_a_page(tmp_path, searches, name):
     found = searches[name]
-    text = read(write_page(tmp_path, [found], "study.toml"))
+    text = read(write_search(tmp_path, [found], "study.toml"))
     assert "RFLO, Add" in text
     assert f"All {len(found.trials)} trials" in text
     again = (tmp_path / "tuned.html").read_bytes()
-    write_page(tmp_path, [found], "study.toml")
+    write_search(tmp_path, [found], "study.toml")
     assert (tmp_path / "tuned.html").read_bytes() == again
 
 
@@ -109,7 +109,7 @@ def test_a_setting_chosen_at_the_end_of_its_range_is_pointed_out(tmp_path, searc
     def page(rate):
         found = searches["three settings"]
         chosen = dataclasses.replace(found.chosen, settings={"learning_rate": rate, "n": 9, "w_rec": "orthogonal"})
-        return read(write_page(tmp_path, [dataclasses.replace(found, chosen=chosen)], "study.toml"))
+        return read(write_search(tmp_path, [dataclasses.replace(found, chosen=chosen)], "study.toml"))
 
     assert "the chosen value of learning rate." in page(1.2e-5)
     assert "perhaps better beyond it" not in page(1e-3)

@@ -38,11 +38,11 @@ def tell(session: Session, name: str, ending: "Ending", kept: bool, is_new: bool
 
 def _page(session: Session, name: str) -> str | None:
     """Write the page; where it is, None if that failed."""
-    from recurra.cli.learning.page import write_page
+    from recurra.cli.learning.page import write_run
 
     assert session.wishes.out is not None
     try:
-        return str(write_page(session.wishes.out, session, name))
+        return str(write_run(session.wishes.out, session, name))
     except OSError as error:
         complain(f"The page could not be written to {session.wishes.out}: {error.strerror or error}.")
         return None

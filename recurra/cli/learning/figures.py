@@ -12,7 +12,8 @@ from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
 
 from recurra.cli.learning import times
 from recurra.cli.learning.session import Session
-from recurra_paper.plots import FAINT, INK, MUTED, options, sheet, style
+from recurra.pages.page import PageFigure
+from recurra.pages.plots import FAINT, INK, MUTED, options, sheet, style
 
 #: points of a curve, and rows of the truth that are drawn as a line
 POINTS, ROWS = 64, 240
@@ -153,19 +154,19 @@ def _short(text: str, most: int = 40) -> str:
     return (text if len(text) <= most else text[: most - 1] + "…").replace("$", r"\$")
 
 
-def all_figures(session: Session) -> Iterable[tuple[str, str, str, Figure]]:
-    """Each figure with its name, title and caption."""
+def all_figures(session: Session) -> Iterable[PageFigure]:
+    """The figures that there are data for."""
     caption = (
         "Root of the mean squared error of each forecast, in parts of the run of equal length. Forecasts are made "
         "before the value is seen."
     )
     if session.scores.scored:
-        yield "errors", "Error over time", caption, errors_over_time(session)
+        yield PageFigure("errors", "Error over time", caption, errors_over_time(session))
         ahead = f"{session.horizon:,} row{'s' * (session.horizon != 1)} ahead" if session.horizon else "of the same row"
         shown, kept = min(ROWS, len(session.tail.rows)), len(session.tail.rows)
         caption = f"Left: the last {shown:,} rows, forecast {ahead}. Right: the last {kept:,} rows."
-        yield "predictions", "Predictions beside the truth", caption, predictions(session)
+        yield PageFigure("predictions", "Predictions beside the truth", caption, predictions(session))
     drawn = shares(session)
     if drawn is not None:
         caption = f"The weights with which the race mixes its members, noted every {session.notes.every:,} rows."
-        yield "shares", "What was chosen", caption, drawn
+        yield PageFigure("shares", "What was chosen", caption, drawn)

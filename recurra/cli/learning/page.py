@@ -1,7 +1,6 @@
 """The page of a run: one file that needs no other, and no network."""
 
 from pathlib import Path
-from typing import Any
 
 from recurra import __version__
 from recurra.cli.learning import models, report
@@ -9,38 +8,27 @@ from recurra.cli.learning.figures import all_figures
 from recurra.cli.learning.live import number
 from recurra.cli.learning.places import PAGE
 from recurra.cli.learning.session import Session
-from recurra.saved.whole_files import write_whole
-from recurra_paper.embedding import picture, template
-
-#: a vector graphic larger than this many bytes is shown as a picture
-LARGEST = 400_000
+from recurra.pages.page import write_page
 
 
-def write_page(folder: Path, session: Session, name: str) -> Path:
-    """Write the page of a run on the input of this name; where it is."""
+def write_run(folder: Path, session: Session, name: str) -> Path:
+    """Write the page of a run on the input of this name; returns its path."""
     lines = report.lines(session)
-    text = template(__package__, number=number).render(
-        title=f"{session.encoder.layout.target.name}, {_ahead(session.horizon)}",
-        name=name,
-        verdict=report.verdict(session),
-        lines=lines,
-        best=min((line.rmse for line in lines if line.rmse is not None), default=None),
-        remarks=report.remarks(session, name),
-        figures=[_figure(*each) for each in all_figures(session)],
-        notes=models.notes(session.model),
-        settings=_settings(session),
-    )
-    path = folder / PAGE
-    write_whole(path, lambda file: file.write(text.encode("utf-8", "replace")))
-    return path
+    content = {
+        "title": f"{session.encoder.layout.target.name}, {_ahead(session.horizon)}",
+        "name": name,
+        "verdict": report.verdict(session),
+        "lines": lines,
+        "best": min((line.rmse for line in lines if line.rmse is not None), default=None),
+        "remarks": [*report.remarks(session, name), *models.notes(session.model)],
+        "figures": list(all_figures(session)),
+        "settings": _settings(session),
+    }
+    return write_page(folder / PAGE, "recurra.cli.learning", content, number=number)
 
 
 def _ahead(horizon: int) -> str:
     return f"{horizon:,} row{'s' * (horizon != 1)} ahead" if horizon else "from the same row"
-
-
-def _figure(name: str, title: str, caption: str, figure: Any) -> dict[str, Any]:
-    return {"name": name, "title": title, "caption": caption, "picture": picture(figure, name, title, LARGEST)}
 
 
 def _settings(session: Session) -> dict[str, str]:

@@ -5,10 +5,10 @@ from matplotlib.axes import Axes
 from matplotlib.colors import to_rgba
 from matplotlib.figure import Figure
 
+from recurra.pages.plots import FAINT, style
 from recurra.studies.pages import looks, words
 from recurra.studies.pages.lines import Line, Panel
 from recurra.studies.pages.points import Points
-from recurra_paper.plots import FAINT, style
 
 #: panels of a figure with all lines, and of one with a panel for each line; lines of a panel
 MOST_PANELS, MOST_SINGLE, MOST_LINES = 8, 48, 20

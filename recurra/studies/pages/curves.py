@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from matplotlib.figure import Figure
 
+from recurra.pages.plots import style
 from recurra.studies.pages import looks
 from recurra.studies.pages.choosing import Chosen
 from recurra.studies.pages.points import Points, error_of, mean_of
-from recurra_paper.plots import style
 
 if TYPE_CHECKING:
     import xarray

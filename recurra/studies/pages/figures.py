@@ -1,11 +1,11 @@
 """The figures of a study's page, each with its title and caption."""
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import numpy as np
-from matplotlib.figure import Figure
 
+from recurra.pages.page import PageFigure
 from recurra.studies.pages import against, captions, cells, curves, looks, maps, words
 from recurra.studies.pages.choosing import Chosen
 from recurra.studies.pages.lines import Panel, panels
@@ -18,16 +18,7 @@ if TYPE_CHECKING:
 MOST_SETTINGS, MOST_MAPS = 8, 8
 
 
-class Drawn(NamedTuple):
-    """A figure of the page."""
-
-    name: str
-    title: str
-    caption: str
-    figure: Figure
-
-
-def all_figures(data: "xarray.Dataset", points: Points, found: list[Chosen]) -> Iterator[Drawn]:
+def all_figures(data: "xarray.Dataset", points: Points, found: list[Chosen]) -> Iterator[PageFigure]:
     """Loss against each setting, over pairs of them, and while networks learn."""
     if not np.isfinite(points.mean).any():
         return
@@ -44,20 +35,20 @@ def _has_losses(found: list[Panel]) -> bool:
     return any((line.best >= 0).any() for panel in found for line in panel.lines)
 
 
-def _against(points: Points, name: str, every: list[Panel], salt: str, left: list[str]) -> Iterator[Drawn]:
+def _against(points: Points, name: str, every: list[Panel], salt: str, left: list[str]) -> Iterator[PageFigure]:
     shown, title = every[: against.MOST_PANELS], f"Final loss against {words.setting(name)}"
     caption = captions.of_lines(points, name, shown)
     if len(every) > len(shown):
         caption.append(f"The first {len(shown)} of {len(every):,} panels.")
     if left:
         caption.append(f"Settings without a figure, to keep the page small: {', '.join(map(words.short, left))}.")
-    yield Drawn(salt, title, " ".join(caption), against.together(points, name, shown))
+    yield PageFigure(salt, title, " ".join(caption), against.together(points, name, shown))
     if not against.has_few_lines(shown):
         caption = captions.of_single_lines(points, shown)
-        yield Drawn(f"{salt}-apart", f"{title}: seeds", " ".join(caption), against.apart(points, name, shown))
+        yield PageFigure(f"{salt}-apart", f"{title}: seeds", " ".join(caption), against.apart(points, name, shown))
 
 
-def _maps(points: Points) -> Iterator[Drawn]:
+def _maps(points: Points) -> Iterator[PageFigure]:
     """A figure for each pair and, where a pair needs a panel for each learner, for each scene."""
     every = [sheet for pair in cells.pairs(points) for sheet in cells.sheets(points, *pair)]
     every = [sheet for sheet in every if any(np.isfinite(shown.loss).any() for shown in sheet.maps)]
@@ -66,7 +57,7 @@ def _maps(points: Points) -> Iterator[Drawn]:
         caption = captions.of_maps(points, sheet)
         if number == MOST_MAPS - 1 and len(every) > MOST_MAPS:
             caption.append(f"{len(every) - MOST_MAPS:,} further maps are left out, to keep the page small.")
-        yield Drawn(
+        yield PageFigure(
             f"map-{number}",
             f"{title}: {sheet.title}" if sheet.title else title,
             " ".join(caption),
@@ -74,7 +65,7 @@ def _maps(points: Points) -> Iterator[Drawn]:
         )
 
 
-def _curves(data: "xarray.Dataset", points: Points, found: list[Chosen]) -> Iterator[Drawn]:
+def _curves(data: "xarray.Dataset", points: Points, found: list[Chosen]) -> Iterator[PageFigure]:
     setting = looks.line_setting(points)
     scenes: dict[str, list[Chosen]] = {}
     for each in found:
@@ -88,4 +79,4 @@ def _curves(data: "xarray.Dataset", points: Points, found: list[Chosen]) -> Iter
     if len(scenes) > curves.MOST_PANELS:
         caption += f" The first {curves.MOST_PANELS} of {len(scenes):,} panels."
     title = "Learning curves" + " of the best settings" * any(each.of > 1 for each in found)
-    yield Drawn("curves", title, caption, curves.draw(data, points, setting, scenes))
+    yield PageFigure("curves", title, caption, curves.draw(data, points, setting, scenes))

@@ -11,10 +11,10 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullLocator
 
 from recurra.learners import LEARNERS
+from recurra.pages import plots
+from recurra.pages.plots import FAINT
 from recurra.studies.pages import words
 from recurra.studies.pages.points import Points, Value
-from recurra_paper import plots
-from recurra_paper.plots import FAINT
 
 WIDTH = 9.2
 #: colours of lines that are not learners

@@ -10,9 +10,9 @@ from matplotlib.colors import LogNorm, Normalize
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
+from recurra.pages.plots import MUTED, ON_DARK, ON_LIGHT, style
 from recurra.studies.pages import looks, words
 from recurra.studies.pages.cells import Map, Sheet, Side
-from recurra_paper.plots import INK, MUTED, style
 
 MOST_PANELS = 24
 #: inches of the widest cell
@@ -75,7 +75,7 @@ def _panel(axes: Axes, shown: Map, row: Side, column: Side, scale: Normalize) ->
         for (y, x), loss in np.ndenumerate(shown.loss):
             if np.isfinite(loss):
                 red, green, blue, _ = shades.to_rgba(loss)
-                colour = "white" if 0.3 * red + 0.59 * green + 0.11 * blue < 0.55 else INK
+                colour = ON_DARK if 0.3 * red + 0.59 * green + 0.11 * blue < 0.55 else ON_LIGHT
                 axes.text(x, y, words.number(float(loss), 3), ha="center", va="center", fontsize=6, color=colour)
 
 

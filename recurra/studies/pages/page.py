@@ -5,28 +5,22 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from recurra import __version__
-from recurra.saved.whole_files import write_whole
+from recurra.pages.page import write_page
 from recurra.studies.pages import figures, summary, tables, words
 from recurra.studies.pages.choosing import chosen_of
 from recurra.studies.pages.points import Points
-from recurra_paper.embedding import picture, template
 
 if TYPE_CHECKING:
     import xarray
 
 PAGE = "index.html"
-#: a vector graphic of more bytes is shown as a picture, of so many dots an inch
-LARGEST, DOTS = 200_000, 140
 #: failures, and rows of a table that are shown without being asked for
 MOST_FAILURES, FEW_ROWS = 50, 12
 
 
-def write_page(folder: Path, data: "xarray.Dataset", name: str) -> Path:
-    """Write the page of a study of this name, finished or not; where it is."""
-    text = template(__package__).render(**_content(data, name))
-    path = folder / PAGE
-    write_whole(path, lambda file: file.write(text.encode("utf-8", "replace")))
-    return path
+def write_study(folder: Path, data: "xarray.Dataset", name: str) -> Path:
+    """Write the page of a study of this name, finished or not; returns its path."""
+    return write_page(folder / PAGE, "recurra.studies.pages", _content(data, name))
 
 
 def _content(data: "xarray.Dataset", name: str) -> dict[str, Any]:
@@ -44,7 +38,7 @@ def _content(data: "xarray.Dataset", name: str) -> dict[str, Any]:
         "best": best,
         "cautions": cautions,
         "notes": [note for note in best.notes if note not in cautions],
-        "figures": [_figure(drawn) for drawn in figures.all_figures(data, points, found)],
+        "figures": list(figures.all_figures(data, points, found)),
         "alike": summary.alike_in_words(points, found),
         "diverged": tables.diverged(points),
         "few": FEW_ROWS,
@@ -57,7 +51,7 @@ def _content(data: "xarray.Dataset", name: str) -> dict[str, Any]:
 
 
 def _failure(failure: dict[str, Any]) -> tuple[str, str]:
-    return words.numbers(failure.get("points", [])), str(failure.get("reason", ""))
+    return f"points {words.numbers(failure.get('points', []))}", str(failure.get("reason", ""))
 
 
 def _flat(values: dict[str, Any]) -> dict[str, str]:
@@ -71,8 +65,3 @@ def _flat(values: dict[str, Any]) -> dict[str, str]:
         else:
             flat[key] = str(value).lower() if isinstance(value, bool) else str(value)
     return flat
-
-
-def _figure(drawn: figures.Drawn) -> dict[str, Any]:
-    shown = picture(drawn.figure, drawn.name, drawn.title, LARGEST, DOTS)
-    return {"name": drawn.name, "title": drawn.title, "caption": drawn.caption, "picture": shown}

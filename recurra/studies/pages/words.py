@@ -5,7 +5,6 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from recurra.learners import LEARNERS
 from recurra.studies.pages.points import Value
-from recurra_paper import setup
 
 #: settings whose names in a file do not say enough at an axis
 NAMES = {
@@ -50,7 +49,7 @@ def shown(name: str, value: Value) -> str:
     if not isinstance(value, str):
         return number(value)
     if name == "learner":
-        return setup.shown(value) if value in LEARNERS else value
+        return LEARNERS[value].about.name if value in LEARNERS else value
     return value.capitalize() if name == "task" else value
 
 

@@ -8,9 +8,9 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
 
+from recurra.pages import plots
 from recurra.studies.pages import words
 from recurra.studies.tuning.tuned import TriedTrial, Tuned
-from recurra_paper import plots
 
 #: panels in a row
 ACROSS = 3

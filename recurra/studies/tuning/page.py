@@ -6,27 +6,22 @@ from pathlib import Path
 from typing import Any
 
 from recurra import __version__
-from recurra.saved.whole_files import write_whole
+from recurra.pages.page import PageFigure, write_page
 from recurra.studies.pages import words
 from recurra.studies.tuning.against import settings_figure
 from recurra.studies.tuning.importance import FEWEST
 from recurra.studies.tuning.tuned import Chosen, Point, TriedTrial, Tuned
 from recurra.studies.tuning.worth import worth_figure
-from recurra_paper.embedding import picture, template
 
 PAGE = "tuned.html"
-#: a vector graphic of more bytes is shown as a picture, of so many dots an inch
-LARGEST, DOTS = 200_000, 140
 NONE = words.NONE
 
 
-def write_page(folder: Path, cases: Sequence[Tuned], name: str) -> Path:
-    """Write the page of all cases of a study of this name; where it is."""
+def write_search(folder: Path, cases: Sequence[Tuned], name: str) -> Path:
+    """Write the page of all cases of a study of this name; returns its path."""
     shown = [_case(number, tuned, _apart(cases)) for number, tuned in enumerate(cases)]
-    text = template(__package__).render(name=name, spent=_spent(cases), cases=shown, made=_made(cases))
-    path = folder / PAGE
-    write_whole(path, lambda file: file.write(text.encode("utf-8", "replace")))
-    return path
+    content = {"name": name, "spent": _spent(cases), "cases": shown, "made": _made(cases)}
+    return write_page(folder / PAGE, "recurra.studies.tuning", content)
 
 
 def _apart(cases: Sequence[Tuned]) -> list[str]:
@@ -49,7 +44,7 @@ def _case(number: int, tuned: Tuned, apart: Sequence[str]) -> dict[str, Any]:
         "part": _part(tuned),
         "figures": _figures(number, tuned),
         "names": [words.heading(name) for name in tuned.space],
-        "looks": [f"{stop:,}" for stop in tuned.looks],
+        "looks": [f"Loss after {stop:,}" for stop in tuned.looks],
         "trials": [_row(tuned, trial) for trial in tuned.trials],
     }
 
@@ -134,7 +129,7 @@ def _row(tuned: Tuned, trial: TriedTrial) -> dict[str, Any]:
     }
 
 
-def _figures(number: int, tuned: Tuned) -> list[dict[str, Any]]:
+def _figures(number: int, tuned: Tuned) -> list[PageFigure]:
     against = (
         "Loss of each trial, as a mean over seeds, where it ended. Grey trials were stopped early, when their loss was "
         "still higher. Triangles at the top lie above the panel."
@@ -145,11 +140,13 @@ def _figures(number: int, tuned: Tuned) -> list[dict[str, Any]]:
         "finalists on fresh seeds, and the chosen one on further seeds that chose nothing: each seed, mean and "
         "standard error. Dashes: the loss in the search."
     )
-    drawn = [("settings", "Loss against each setting", against, settings_figure(tuned))]
-    drawn.append(("worth", "Cost, importance and confirmation", worth, worth_figure(tuned)))
+    drawn = (
+        ("settings", "Loss against each setting", against, settings_figure(tuned)),
+        ("worth", "Cost, importance and confirmation", worth, worth_figure(tuned)),
+    )
     return [
-        {"title": title, "caption": caption, "picture": picture(figure, f"{what}-{number}", title, LARGEST, DOTS)}
-        for what, title, caption, figure in drawn
+        PageFigure(f"{name}-{number}", title, caption, figure)
+        for name, title, caption, figure in drawn
         if figure is not None
     ]
 

@@ -119,9 +119,9 @@ def tune(study: Study, folder: Folder, place: Place) -> list[Tuned]:
         found.append(tune_case(case, space, networks, study.tune, *bounds, trials, batch, _announcer(case, study)))
         write_tuned(folder.path, found)
         if find_spec("matplotlib") and find_spec("jinja2"):
-            from recurra.studies.tuning.page import write_page
+            from recurra.studies.tuning.page import write_search
 
-            write_page(folder.path, found, folder.path.resolve().name)
+            write_search(folder.path, found, folder.path.resolve().name)
     return found
 
 

@@ -8,10 +8,10 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import EngFormatter, MaxNLocator
 
+from recurra.pages import plots
 from recurra.studies.pages import words
 from recurra.studies.tuning.against import GREYS, colour
 from recurra.studies.tuning.tuned import Tuned
-from recurra_paper import plots
 
 
 def worth_figure(tuned: Tuned) -> Figure | None:

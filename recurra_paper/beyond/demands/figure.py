@@ -6,7 +6,7 @@ from matplotlib.figure import Figure
 from matplotlib.gridspec import GridSpec
 from matplotlib.ticker import NullFormatter, NullLocator
 
-from recurra_paper import plots
+from recurra.pages import plots
 from recurra_paper.beyond.demands.claims import in_bits
 from recurra_paper.beyond.demands.reach import HALF, bits_of, capacity, reach, scores
 from recurra_paper.claims.base import Data

@@ -6,14 +6,14 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.ticker import MaxNLocator
 
-from recurra_paper import plots
+from recurra.pages import plots
 from recurra_paper.analysis import mean
 from recurra_paper.beyond.dni_b.claims import NAMES, added, alignment, final_loss
 from recurra_paper.beyond.dni_b.runs import ALL, NONE, SCALES, gradients_name, loss_name
 from recurra_paper.claims.base import Data
 from recurra_paper.figures.drawn import Columns, Drawn, counted, seed_mean
 from recurra_paper.figures.labels import Label, label_ends
-from recurra_paper.setup import TASKS
+from recurra_paper.setup import TASK_NAMES, TASKS
 
 NAME = "dni_b"
 TITLE = "DNI(b) taken apart: which of its approximations costs what?"
@@ -55,7 +55,7 @@ def draw(data: Data) -> Drawn | None:
                 axes.set_visible(bool(kind[task]))
                 if kind[task]:
                     what = "what it costs" if kind is trained else "alignment with F-BPTT"
-                    plots.letter(axes, next(letters), f"{plots.TASK_NAMES[task]}: {what}")
+                    plots.letter(axes, next(letters), f"{TASK_NAMES[task]}: {what}")
                     (_costs if kind is trained else _alignments)(axes, data, task, kind[task])
     return Drawn(
         figure, _caption(data, trained, compared), _alt(data, trained, compared), _table(data, trained, compared)
@@ -150,14 +150,14 @@ def _alt(data: Data, trained: dict[str, list[str]], compared: dict[str, list[str
     for task, variants in trained.items():
         costs = [f"{NAMES[x]} {added(data, task, x).mean():.3g}" for x in variants]
         if costs:
-            told.append(f"Final loss less DNI's on {plots.TASK_NAMES[task]}: {', '.join(costs)}.")
+            told.append(f"Final loss less DNI's on {TASK_NAMES[task]}: {', '.join(costs)}.")
     for task, variants in compared.items():
         cosines = [
             f"{NAMES[x]} {alignment(data, task, x).mean():.2f} to {alignment(data, task, x, -1).mean():.2f}"
             for x in variants
         ]
         if cosines:
-            told.append(f"Cosine with F-BPTT on {plots.TASK_NAMES[task]}, from one step on: {', '.join(cosines)}.")
+            told.append(f"Cosine with F-BPTT on {TASK_NAMES[task]}, from one step on: {', '.join(cosines)}.")
     return " ".join(told)
 
 

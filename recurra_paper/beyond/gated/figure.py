@@ -6,8 +6,8 @@ from typing import Any
 import numpy as np
 from matplotlib.figure import Figure
 
+from recurra.pages import plots
 from recurra.training.train import LEARNING_RATE
-from recurra_paper import plots
 from recurra_paper.analysis import Estimate, mean
 from recurra_paper.beyond.gated import panels
 from recurra_paper.beyond.gated.claims import NOISY

@@ -9,8 +9,7 @@ from jaxtyping import Float
 from recurra_paper.analysis import correlations, scored
 from recurra_paper.beyond.gated.runs import CELL_NAMES, CELLS, gradients_name, loss_name
 from recurra_paper.claims.base import Data, Undecided, arrays, known_gap
-from recurra_paper.plots import TASK_NAMES
-from recurra_paper.setup import TASKS, shown
+from recurra_paper.setup import TASK_NAMES, TASKS, shown
 
 #: a cell and a task
 Condition = tuple[str, str]

@@ -8,7 +8,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from recurra_paper import plots
+from recurra.pages import plots
 from recurra_paper.analysis import Estimate
 from recurra_paper.figures.drawn import seed_mean
 from recurra_paper.figures.labels import Label, label_ends

@@ -7,7 +7,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
 
-from recurra_paper import plots
+from recurra.pages import plots
 from recurra_paper.beyond.intervention.claims import NAME as NAME
 from recurra_paper.beyond.intervention.claims import SHARES
 from recurra_paper.beyond.intervention.deficits import lost

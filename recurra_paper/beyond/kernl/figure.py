@@ -9,7 +9,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.patches import Rectangle
 
-from recurra_paper import plots
+from recurra.pages import plots
 from recurra_paper.beyond.kernl.claims import NAME as NAME
 from recurra_paper.beyond.kernl.claims import ahead, settings
 from recurra_paper.beyond.kernl.runs import (
@@ -80,14 +80,14 @@ def _map(axes: Axes, data: Data, version: str, limit: float, table: Columns) -> 
     axes.imshow(np.clip(grid, -limit, limit), **look)
     for (row, column), value in np.ndenumerate(grid):
         if np.isfinite(value):
-            ink = "white" if abs(value) > 0.65 * limit else plots.INK
+            ink = plots.ON_DARK if abs(value) > 0.65 * limit else plots.ON_LIGHT
             run = data[setting_name(version, sigmas[column], paces[row])]
             gone = np.mean(np.asarray(run["diverged"]) >= 0) > 0.5
             text = "div." if gone else f"{value:+.{digits}f}".replace("-", "−")
             axes.text(column, row, text, ha="center", va="center", fontsize=7.5, color=ink)
     if SIGMA in sigmas and PACE in paces:
         corner = sigmas.index(SIGMA) - 0.5, paces.index(PACE) - 0.5
-        axes.add_patch(Rectangle(corner, 1, 1, fill=False, edgecolor=plots.INK, linewidth=2.0, zorder=5))
+        axes.add_patch(Rectangle(corner, 1, 1, fill=False, edgecolor=plots.ON_LIGHT, linewidth=2.0, zorder=5))
     axes.set_xticks(range(len(sigmas)), [_power(sigma) for sigma in sigmas])
     axes.set_yticks(range(len(paces)), [_power(pace) for pace in paces])
     axes.set(xlabel="σ of the perturbations", ylabel="pace of the fit: rate · σ²")

@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import NullFormatter
 
-from recurra_paper import plots
+from recurra.pages import plots
 from recurra_paper.analysis import mean
 from recurra_paper.beyond.mechanism.claims import gain, memory, ranked
 from recurra_paper.beyond.mechanism.runs import LEVELS, LONGEST, PLAIN, REACHED, horizon_of, name_of
@@ -18,11 +18,12 @@ from recurra_paper.beyond.mechanism.spectra import SPECTRA
 from recurra_paper.claims.base import Data
 from recurra_paper.figures.drawn import Columns, Drawn, counted, seed_mean
 from recurra_paper.figures.labels import Label, label_ends, label_points
+from recurra_paper.figures.rflo_results import INITS
 
 NAME = "mechanism"
 TITLE = "Is RFLO a prediction from what the network remembers by itself?"
 
-REAL, COMPLEX = plots.INITS["symmetric"], plots.INITS["gaussian"]
+REAL, COMPLEX = INITS["symmetric"], INITS["gaussian"]
 #: below it the axis of gains is linear, above it logarithmic
 SMALL_GAIN = 0.01
 GAIN = "RFLO's gain, in coins"

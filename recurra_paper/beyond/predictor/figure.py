@@ -6,20 +6,21 @@ from contextlib import suppress
 import numpy as np
 from matplotlib.axes import Axes
 
-from recurra_paper import plots
+from recurra.pages import plots
 from recurra_paper.beyond.predictor.measure import Measured, comparable, longest, measured, over_learners
 from recurra_paper.beyond.predictor.runs import CONDITIONS, HORIZON, experiments, gradients_name, loss_name
 from recurra_paper.beyond.profiles import Profile
 from recurra_paper.claims.base import Undecided
 from recurra_paper.figures.drawn import Columns, Data, Drawn, counted, listed
 from recurra_paper.figures.labels import Label, label_ends, label_points
-from recurra_paper.setup import TASKS
+from recurra_paper.figures.rflo_results import INITS
+from recurra_paper.setup import TASK_NAMES, TASKS
 
 NAME = "predictor"
 TITLE = "Does alignment predict what a learner learns?"
 
 #: colours of the conditions, which mean nothing about learners
-SHADES = {"add": plots.INITS["gaussian"], "mimic": plots.INITS["diagonal"]}
+SHADES = {"add": INITS["gaussian"], "mimic": INITS["diagonal"]}
 #: lines of other lags than the paper's
 LAGS = {None: "-", (3, 5): (0, (1, 1.2)), (9, 15): (0, (4.2, 1.3, 1.1, 1.3))}
 #: in gaps: losses above it are shown at it
@@ -51,7 +52,7 @@ def draw(data: Data) -> Drawn | None:
             of_task = {name: m for name, m in learnt.items() if CONDITIONS[name].task == task}
             for column, window in enumerate((1, longest(of_task))):
                 axes = figure.add_subplot(grid[row, column])
-                plots.letter(axes, next(letters), f"{plots.TASK_NAMES[task]}, w = {window:,}")
+                plots.letter(axes, next(letters), f"{TASK_NAMES[task]}, w = {window:,}")
                 _scatter(axes, of_task, window, outer=column == 0)
     return Drawn(figure, _caption(data, found), _alt(found), _table(found), more={"learners": _points(found)})
 

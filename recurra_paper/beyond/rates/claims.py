@@ -18,8 +18,7 @@ from recurra_paper.beyond.rates.usable import (
 )
 from recurra_paper.claims.base import ERROR_RATE, Claim, Data, Part, Undecided, arrays, known_gap
 from recurra_paper.claims.rule import GAPS, More, NoMore, Within
-from recurra_paper.plots import TASK_NAMES
-from recurra_paper.setup import LEARNERS, TASKS, shown
+from recurra_paper.setup import LEARNERS, TASK_NAMES, TASKS, shown
 
 NAME = "rates"
 OTHERS = tuple(x for x in LEARNERS if x != "fixed")

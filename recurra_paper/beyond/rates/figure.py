@@ -6,8 +6,8 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.ticker import LogLocator, NullLocator
 
+from recurra.pages import plots
 from recurra.training.train import LEARNING_RATE
-from recurra_paper import plots
 from recurra_paper.beyond.rates.told import alt, caption, rows, table
 from recurra_paper.beyond.rates.usable import (
     best,
@@ -29,7 +29,7 @@ from recurra_paper.claims.base import Data
 from recurra_paper.figures.drawn import Drawn, seed_mean
 from recurra_paper.figures.labels import Label, label_ends, label_points
 from recurra_paper.figures.losses import curve, draw_curve
-from recurra_paper.setup import LEARNERS
+from recurra_paper.setup import LEARNERS, TASK_NAMES
 
 NAME = "rates"
 TITLE = "Rates: how fast, how finely tuned, and how patient must a learner be?"
@@ -52,7 +52,7 @@ def draw(data: Data) -> Drawn | None:
     above: list[tuple[str, Callable[[Axes], None]]] = []
     below: list[tuple[str, Callable[[Axes], None]]] = []
     for task in tasks:
-        title = plots.TASK_NAMES[task]
+        title = TASK_NAMES[task]
         above.append((f"{title}: loss over rates", lambda axes, task=task: _losses(axes, data, task)))
         if task in measured:
             named = task == measured[0]

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from recurra_paper import plots
+from recurra.pages import plots
 from recurra_paper.analysis import mean
 from recurra_paper.beyond.rates.usable import (
     best,
@@ -19,6 +19,7 @@ from recurra_paper.beyond.rates.usable import (
 from recurra_paper.claims.base import Data
 from recurra_paper.claims.rule import GAPS
 from recurra_paper.figures.drawn import Columns, counted, listed, seed_mean
+from recurra_paper.setup import TASK_NAMES
 
 
 def caption(data: Data, tasks: list[str]) -> str:
@@ -31,7 +32,7 @@ def caption(data: Data, tasks: list[str]) -> str:
         lost = sum(int((np.asarray(run["diverged"]) >= 0).sum()) for run in runs)
         parts.append(
             f"Loss over rates: final loss after {steps} steps of plain gradient descent against its learning rate, α = "
-            f"1, on {listed(plots.TASK_NAMES[task] for task in tasks)}; means over {seeds} seeds, bands one standard "
+            f"1, on {listed(TASK_NAMES[task] for task in tasks)}; means over {seeds} seeds, bands one standard "
             "error to either side. Seeds that diverged, or lost more than an untrained network, count as untrained "
             f"({lost} of {sum(run['diverged'].size for run in runs)} runs diverged). The vertical line is the paper's "
             "rate."
@@ -79,7 +80,7 @@ def rows(data: Data, tasks: list[str]) -> list[dict[str, str]]:
     for learner in dict.fromkeys(x for task in tasks for x in found(data, task)):
         line = {"learner": plots.name(learner)}
         for task in tasks:
-            shown = plots.TASK_NAMES[task]
+            shown = TASK_NAMES[task]
             known = learner in found(data, task)
             losses = grid_losses(data, task, learner) if known else np.zeros((1, 1))
             index = best(losses)
@@ -103,5 +104,5 @@ def alt(data: Data, tasks: list[str]) -> str:
             told.append(
                 f"{plots.name(learner)} {losses[:, index].mean():.3g} at {rates_of(data, task, learner)[index]:g}"
             )
-        parts.append(f"{plots.TASK_NAMES[task]}: " + ", ".join(told))
+        parts.append(f"{TASK_NAMES[task]}: " + ", ".join(told))
     return "Best final loss of every learner and the rate it is reached at. " + ". ".join(parts) + "."

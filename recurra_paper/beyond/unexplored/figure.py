@@ -8,7 +8,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import MaxNLocator
 
-from recurra_paper import plots
+from recurra.pages import plots
 from recurra_paper.analysis import mean
 from recurra_paper.beyond.unexplored.measures import behind, cosine, sizes
 from recurra_paper.beyond.unexplored.runs import RECEIVER, TRAINED, WEIGHTS, bias_name, gradients_name, growth_name
@@ -16,7 +16,7 @@ from recurra_paper.beyond.unexplored.told import alt, caption, relative_spread, 
 from recurra_paper.claims.base import Data
 from recurra_paper.figures.drawn import Drawn, seed_mean
 from recurra_paper.figures.labels import Label, label_ends
-from recurra_paper.setup import TASKS
+from recurra_paper.setup import TASK_NAMES, TASKS
 
 GROWTH_TITLES = {"orthogonal": "scatter over time", "contracting": "the same where |J| contracts"}
 LOSSES = {"add": "cross-entropy", "mimic": "squared error"}
@@ -62,7 +62,7 @@ def _task(figure: Figure, places: Any, letters: Any, data: Data, task: str) -> N
             if column == 2:
                 box = axes.get_position()
                 axes.set_position((box.x0 + 0.035, box.y0, box.width - 0.035, box.height))
-            plots.letter(axes, next(letters), f"{plots.TASK_NAMES[task]}: {title}")
+            plots.letter(axes, next(letters), f"{TASK_NAMES[task]}: {title}")
             panel(axes, data, task)
 
 

@@ -3,7 +3,7 @@
 import numpy as np
 from jaxtyping import Float
 
-from recurra_paper import plots
+from recurra.pages import plots
 from recurra_paper.analysis import mean
 from recurra_paper.beyond.unexplored.measures import cosine, final_loss, sizes
 from recurra_paper.beyond.unexplored.runs import (
@@ -18,6 +18,7 @@ from recurra_paper.beyond.unexplored.runs import (
 from recurra_paper.claims.base import Data
 from recurra_paper.claims.estimators import row
 from recurra_paper.figures.drawn import Columns, counted, listed, seed_mean
+from recurra_paper.setup import TASK_NAMES
 
 
 def trained(data: Data, task: str) -> list[str]:
@@ -91,10 +92,10 @@ def alt(data: Data, grown: list[str], tasks: list[str]) -> str:
     for task in tasks:
         found = {x: float(final_loss(data, task, x).mean()) for x in trained(data, task)}
         each = ", ".join(f"{plots.name(x)} {loss:.3g}" for x, loss in found.items())
-        told += [f"Final loss on {plots.TASK_NAMES[task]}: {each}"] if found else []
+        told += [f"Final loss on {TASK_NAMES[task]}: {each}"] if found else []
         known = [] if bias_name(task) not in data else [str(x) for x in data[bias_name(task)]["learners"]]
         each = ", ".join(f"{plots.name(x)} {np.median(sizes(data, task, x)[2]):.2g}" for x in known)
-        told += [f"Standard deviation on {plots.TASK_NAMES[task]}: {each}"] if known else []
+        told += [f"Standard deviation on {TASK_NAMES[task]}: {each}"] if known else []
     return ". ".join(told) + "."
 
 
@@ -116,7 +117,7 @@ def table(data: Data, grown: list[str], tasks: list[str]) -> Columns:
             several(where, learner, "log10 of standard deviation / norm, after steps", steps, spread)
             several(where, learner, "cosine with the exact gradient, after steps", steps, run["cosine"][index])
     for task in tasks:
-        where = plots.TASK_NAMES[task]
+        where = TASK_NAMES[task]
         for learner in map(str, data[bias_name(task)]["learners"] if bias_name(task) in data else ()):
             for name, each in zip(
                 ("bias", "bias from sampling", "standard deviation"), sizes(data, task, learner), strict=True

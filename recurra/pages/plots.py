@@ -1,13 +1,14 @@
-"""How every figure looks: one place for colours, line styles, fonts and sizes, and the only one that sets them.
+"""The style of every figure: colours, line styles, fonts and sizes are set here and nowhere else.
 
-A learner looks the same wherever it appears, and its looks spell out its axes:
+A learner looks the same wherever it appears, and its look tells its axes:
 
     colour   blue for past facing, red to amber for future facing, grey for neither
     dashes   stochastic; a deterministic update is a solid line
     markers  numerical; an update in closed form has none
 
-Learners of one facing differ in lightness, and those alike in it by their dashes or markers, so that no two need be
-told apart by hue alone. Looks of the paper's learners are chosen by hand; any other of the library is given its own.
+Learners of one facing differ in lightness, and those of similar lightness in dashes or markers, so that no two must be
+told apart by hue alone. The looks of the learners in `COLOURS` are chosen by hand; any other learner of the library is
+assigned one.
 
 Figures are made without pyplot, so that drawing neither opens a window nor leaves anything behind in the process.
 """
@@ -24,8 +25,10 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from recurra.learners import LEARNERS
-from recurra_paper.setup import CURVES, RELEASED, kind_of, shown
+from recurra.learners import LEARNERS, Learner
+
+#: The name under which `KeRNL(late_perturbation=True)`, KeRNL as in its authors' released program, has a look.
+RELEASED = "kernl-released"
 
 COLOURS = {
     "rtrl": "#071d4f",
@@ -34,7 +37,7 @@ COLOURS = {
     "r-kf-rtrl": "#6f93e0",
     "r-ok": "#0b5478",
     "kernl": "#3137a8",
-    "kernl-released": "#7a83dd",
+    RELEASED: "#7a83dd",
     "rflo": "#3a8cf0",
     "e-bptt": "#3d3d3d",
     "f-bptt": "#a81226",
@@ -42,43 +45,28 @@ COLOURS = {
     "dni-b": "#b98300",
     "fixed": "#8a8a8a",
 }
-MARKERS = {"r-ok": "s", "kernl": "o", "kernl-released": "o", "dni": "^", "dni-b": "v"}
-#: markers for learners that are not the paper's
+MARKERS = {"r-ok": "s", "kernl": "o", RELEASED: "o", "dni": "^", "dni-b": "v"}
+#: markers for the other numerical learners
 FURTHER_MARKERS = ("P", "X", "d", "<", ">", "p", "h")
 DASHES = (0, (4.2, 1.6))
-#: the exact learners stand out, and what does not learn steps back
+#: Lines of the exact learners are wider, and that of fixed weights, which do not learn, is thinner.
 WIDTHS = {"rtrl": 2.0, "f-bptt": 2.0, "fixed": 1.0}
-#: dashes of stochastic learners that would else look alike
+#: dashes of stochastic learners that would otherwise look alike
 OWN_DASHES = {"uoro": (0, (1.9, 1.2)), "r-kf-rtrl": (0, (4.2, 1.3, 1.1, 1.3)), "r-ok": (0, (6.5, 1.8))}
 
-#: For learners that are not the paper's, by facing: a range of hues and their saturation; and a range of lightness.
+#: For learners without a colour above, by facing: the range of hues and their saturation; and the range of lightness.
 HUES = {"past": (0.54, 0.68, 0.75), "future": (0.0, 0.13, 0.8), "–": (0.0, 0.0, 0.0)}
 LIGHTNESS = (0.25, 0.65)
-#: The golden ratio: in steps of this part of a range, no step comes near an earlier one.
+#: Multiples of the golden ratio, modulo 1, never come close to one another.
 GOLDEN = 0.6180339887
 
 FACINGS = {"past": "#1f72cc", "future": "#d6401f", "–": "#5c5c5c"}
 FACING_NAMES = {"past": "past facing", "future": "future facing", "–": "neither"}
 
-#: The ways to draw the recurrent weights. Their colours mean nothing about learners: green for complex eigenvalues,
-#: purple for real ones.
-INITS = {
-    "orthogonal": "#0b4a24",
-    "gaussian": "#3f9b50",
-    "symmetric": "#5a2a9c",
-    "diagonal": "#a566bd",
-    "diagonal-positive": "#d6409f",
-    "diagonal-normal": "#8a1253",
-}
-INIT_NAMES = {
-    "diagonal": "diagonal U[−1, 1]",
-    "diagonal-positive": "diagonal U[0, 1]",
-    "diagonal-normal": "diagonal N(0, ½)",
-}
-
-TASK_NAMES = {"add": "Add", "mimic": "Mimic"}
-
+#: Colours of text and lines, of secondary text, and of grids. Like all others they change in a page's dark scheme.
 INK, MUTED, FAINT = "#1c1e21", "#666a70", "#d9dce0"
+#: Colours of text on a light or a dark cell of an image. Images do not change in the dark scheme, so neither do these.
+ON_LIGHT, ON_DARK = "#1c1e22", "#fefefe"
 
 _RC: dict[str, Any] = {
     "font.family": "DejaVu Sans",
@@ -121,23 +109,30 @@ _RC: dict[str, Any] = {
 
 @contextmanager
 def style(salt: str = "recurra") -> Iterator[None]:
-    """Within it figures are drawn and saved in the shared style; afterwards matplotlib is as it was before."""
+    """Within this context figures are drawn and saved in the shared style; Matplotlib's settings are restored after it.
+
+    Equal `salt` gives equal identifiers within SVG files.
+    """
     with matplotlib.rc_context(cast(Any, _RC | {"svg.hashsalt": salt})):
         yield
 
 
 def name(learner: str) -> str:
-    """The learner's display name."""
-    return shown(learner)
+    """The learner's name in tables and legends, from its identifier: `RFLO` for `rflo`."""
+    return "KeRNL (released)" if learner == RELEASED else _class(learner).about.name
 
 
 def facing(learner: str) -> str:
-    """`past`, `future` or `–`."""
-    return kind_of(learner).facing
+    """The learner's facing: `past`, `future`, or `–` for neither."""
+    return _class(learner).facing
+
+
+def _class(learner: str) -> type[Learner]:
+    return LEARNERS["kernl" if learner == RELEASED else learner]
 
 
 def colour(learner: str) -> str:
-    """Its colour, in the family of its facing."""
+    """The learner's colour, from the family of its facing."""
     if learner in COLOURS:
         return COLOURS[learner]
     first, last, saturation = HUES[facing(learner)]
@@ -154,13 +149,13 @@ def _marker(learner: str) -> str:
 
 
 def _further() -> list[str]:
-    """The library's learners that are not the paper's."""
-    return [learner for learner in LEARNERS if learner not in CURVES]
+    """The learners whose looks are not chosen by hand."""
+    return [learner for learner in LEARNERS if learner not in COLOURS]
 
 
 def line_style(learner: str, points: int = 1) -> dict[str, Any]:
-    """Keywords for `Axes.plot`; of `points` points about six carry the marker of a numerical learner."""
-    about = kind_of(learner).about
+    """Keywords for `Axes.plot`. On a line of `points` points, about six carry the marker of a numerical learner."""
+    about = _class(learner).about
     look: dict[str, Any] = {
         "color": colour(learner),
         "linestyle": OWN_DASHES.get(learner, DASHES) if about.stochastic else "-",
@@ -177,8 +172,8 @@ def line_style(learner: str, points: int = 1) -> dict[str, Any]:
 
 
 def dot_style(learner: str) -> dict[str, Any]:
-    """Keywords for a single point: filled for deterministic learners, hollow for stochastic ones."""
-    about = kind_of(learner).about
+    """Keywords for `Axes.plot` of single points: filled for deterministic learners, hollow for stochastic ones."""
+    about = _class(learner).about
     hollow = about.stochastic or learner == RELEASED
     return {
         "color": colour(learner),
@@ -191,7 +186,7 @@ def dot_style(learner: str) -> dict[str, Any]:
 
 
 def options(**keywords: Any) -> dict[str, Any]:
-    """Keywords for one of matplotlib's functions, shared or kept off a long line."""
+    """Keywords for one of Matplotlib's functions, to share them between calls or to keep a line short."""
     return keywords
 
 
@@ -201,14 +196,14 @@ def sheet(width: float, height: float) -> Figure:
 
 
 def letter(axes: Axes, text: str, title: str = "", lines: int = 0) -> None:
-    """Name a panel: its letter, and what it shows; `lines` of small text find room below."""
+    """Title a panel with its letter and what it shows, leaving room for so many `lines` of small text below."""
     axes.set_title(f"{text}   {title}" if title else text, pad=8 + 11 * lines)
 
 
 def code_key(
     figure: Figure, y: float = 0.0, facings: Sequence[str] = ("past", "future", "–"), lines: bool = True
 ) -> None:
-    """One line below the panels that says what colours, dashes and markers stand for."""
+    """Add a legend of one line, at height `y`, that says what colours, dashes and markers stand for."""
     handles = [Line2D([], [], color=FACINGS[f], linewidth=4, label=FACING_NAMES[f]) for f in facings]
     if lines:
         handles += [
@@ -238,7 +233,7 @@ def svg(figure: Figure, prefix: str) -> str:
 
 
 def png(figure: Figure, dpi: int = 200) -> bytes:
-    """The figure as a PNG file."""
+    """The figure as the bytes of a PNG file."""
     stream = io.BytesIO()
     with style():
         figure.savefig(stream, format="png", dpi=dpi)
