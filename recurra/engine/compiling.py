@@ -109,6 +109,15 @@ def multiplies_small(program: Jaxpr) -> bool:
     return all(is_small for is_small, _ in products) and not all(rare for _, rare in products)
 
 
+def loops_in_step(program: Jaxpr) -> bool:
+    """Whether a traced program has a loop of known length, other than in a branch: the loop over steps has none."""
+    return any(
+        equation.primitive.name == "scan" or (equation.primitive.name != "cond" and any(map(loops_in_step, parts)))
+        for equation in program.eqns
+        if (parts := list(subprograms(equation))) or equation.primitive.name == "scan"
+    )
+
+
 def _products(program: Jaxpr, rare: bool) -> Iterator[tuple[bool, bool]]:
     """For every product of two matrices: whether it is small, and whether it is in a branch."""
     for equation in program.eqns:

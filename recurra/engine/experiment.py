@@ -11,9 +11,11 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray, PyTree
 
+from recurra.cells.base import Cell, LazyWeights, Weights
+from recurra.cells.tick import Tick
 from recurra.engine import late_labels
 from recurra.engine.compiling import traced
-from recurra.learners.base import Learner, Unfaced
+from recurra.learners.base import About, Learner, Unfaced
 from recurra.network import Network, NetworkWeights
 from recurra.step import DelayedState, DelayedStep, LearningState, LearningStep, Optimizer, Outcome
 from recurra.step.contracts import check_arrays, check_returns, is_own
@@ -47,6 +49,32 @@ class Kept(NamedTuple):
     loss: Float[Array, ""]
     labelled: Bool[Array, ""] | None
     records: PyTree[Array]
+
+
+class NeverDue(Learner):
+    """A learner without the work that is due after every `period` steps: the engine does it after a round of them."""
+
+    learner: Learner
+
+    about = About("never-due", "Never due")
+    facing = "–"
+
+    def init(self, cell: Cell, weights: Weights, key: PRNGKeyArray, n_out: int) -> PyTree:
+        return self.learner.init(cell, weights, key, n_out)
+
+    def step(self, tick: Tick, state: PyTree, noise: PyTree) -> tuple[LazyWeights | None, PyTree]:
+        return self.learner.step(tick, state, noise)
+
+    def emits(
+        self, t: Int[Array, ""], unlabelled: Int[Array, "*streams"] | None = None
+    ) -> Bool[Array, "*streams"] | bool:
+        # A learner that faces neither way has no gradient but the one that is due.
+        return False if isinstance(self.learner, Unfaced) else self.learner.emits(t, unlabelled)
+
+
+def with_learners(step: LearningStep, learners: Mapping[str, Learner]) -> LearningStep:
+    """The step with other learners, or other forms of them, in their places."""
+    return eqx.tree_at(lambda each: each.learners, step, dict(learners), is_leaf=lambda node: type(node) is dict)
 
 
 class Recorder(Protocol):
@@ -148,9 +176,7 @@ class Experiment(eqx.Module):
             for name, own in self.step.own_keys(keys.noise).items()
         }
 
-    def take(
-        self, carry: Carry, row: tuple[Rows, PyTree], t: Int[Array, ""], later: frozenset[str] = frozenset()
-    ) -> tuple[Carry, Kept]:
+    def take(self, carry: Carry, row: tuple[Rows, PyTree], t: Int[Array, ""]) -> tuple[Carry, Kept]:
         """Step t on a row of `draw`: what goes on to the next, and what is kept. The first `horizon` are `observe`d.
 
         For the learners in `later` the caller calls `end_round`.
@@ -161,8 +187,9 @@ class Experiment(eqx.Module):
             learning, outcome, present = late_labels.learned(self.queue, carry.learning, rows, noise, t, now)
             labelled = jnp.ones((), bool) if present is None else jnp.any(present)
         else:
-            seen, _ = self.step.observe(carry.learning._replace(t=now), rows.x, noise, rows.reset)
-            learning, outcome = self.step.learn(seen, rows.label, rows.present, later)
+            step = self._step_between_rounds
+            seen, _ = step.observe(carry.learning._replace(t=now), rows.x, noise, rows.reset)
+            learning, outcome = step.learn(seen, rows.label, rows.present)
             labelled = None if rows.present is None else jnp.any(rows.present)
             learning = learning._replace(t=None)
         state, records = (None, {}) if self.recorder is None else self.recorder(carry.recorder, outcome, t)
@@ -185,6 +212,14 @@ class Experiment(eqx.Module):
             return frozenset()
         waits = lambda learner: learner.period and not (self.recorder is not None and isinstance(learner, Unfaced))
         return frozenset(name for name, learner in self.step.learners.items() if waits(learner))
+
+    @property
+    def _step_between_rounds(self) -> LearningStep:
+        """The step in which nothing is ever due of the learners in `later`."""
+        learners = {
+            name: NeverDue(learner) if name in self.later else learner for name, learner in self.step.learners.items()
+        }
+        return with_learners(self.step, learners)
 
     @property
     def round(self) -> int:

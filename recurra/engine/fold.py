@@ -22,7 +22,7 @@ Running = tuple[Carry, Kept]
 
 def take(experiment: Experiment, carry: Carry, row: PyTree[Array], t: Int[Array, ""]) -> Running:
     """One step. It is called through `jitted`, so that all programs that contain it share one trace."""
-    return experiment.take(carry, row, t, experiment.later)
+    return experiment.take(carry, row, t)
 
 
 def observe(experiment: Experiment, carry: Carry, row: PyTree[Array], t: Int[Array, ""]) -> Carry:

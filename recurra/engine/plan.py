@@ -10,11 +10,10 @@ from jax.extend.core import Jaxpr
 from jaxtyping import PRNGKeyArray
 
 from recurra.engine import tuning
-from recurra.engine.compiling import multiplies_small, traced
+from recurra.engine.compiling import loops_in_step, multiplies_small, traced
 from recurra.engine.experiment import Experiment
 from recurra.engine.fold import Running, advance, stride_of
 from recurra.engine.hardware import bytes_of, core_device, cores
-from recurra.step import APPLIED
 
 
 @dataclass(frozen=True)
@@ -116,28 +115,24 @@ def group_size(experiment: Experiment, program: Jaxpr, carried: int, count: int)
     """How many members are vmapped together: a core's share is cut into as few equal groups as fit its cache."""
     share = -(-count // cores())
     most = max(tuning.VMAPPED_MEMBERS, tuning.GROUP_BYTES // carried)
-    return -(-share // -(-share // most)) if is_vmapped(experiment, program, carried, count, share) else 1
+    return -(-share // -(-share // most)) if is_vmapped(experiment, program, carried, share) else 1
 
 
 def fixed_size(experiment: Experiment, program: Jaxpr, carried: int, _: int) -> int:
     """The size of a group that does not depend on how many members there are, nor on the cores."""
-    preferred = tuning.VMAP.get(experiment.step.learners[APPLIED].about.id)
-    most = tuning.VMAPPED_BYTES if preferred is None else tuning.VMAPPED_MOST_BYTES
-    is_slower = preferred and _is_fast_alone(experiment, program)
-    return 1 if preferred is False or is_slower or carried > most else tuning.FIXED_MEMBERS
+    is_vmapped = carried <= tuning.VMAPPED_BYTES and not _is_fast_alone(experiment, program)
+    return tuning.FIXED_MEMBERS if is_vmapped else 1
 
 
-def is_vmapped(experiment: Experiment, program: Jaxpr, carried: int, count: int, share: int) -> bool:
-    """Whether the members of a core are vmapped. It depends on the learner that trains: see `tuning.VMAP`."""
-    preferred = tuning.VMAP.get(experiment.step.learners[APPLIED].about.id)
-    if preferred is None:
-        return carried <= tuning.VMAPPED_BYTES and share >= tuning.VMAPPED_MEMBERS
-    busy = -(-count // share)  # cores that have a group
-    if not preferred or carried > tuning.VMAPPED_MOST_BYTES or busy < tuning.BUSY_CORES * cores():
-        return False
-    return not _is_fast_alone(experiment, program)
+def is_vmapped(experiment: Experiment, program: Jaxpr, carried: int, share: int) -> bool:
+    """Whether the members of a core, `share` of them, are faster vmapped than one by one."""
+    is_small = carried <= tuning.VMAPPED_BYTES and share >= tuning.VMAPPED_MEMBERS
+    return is_small and not _is_fast_alone(experiment, program)
 
 
 def _is_fast_alone(experiment: Experiment, program: Jaxpr) -> bool:
-    """Small products are compiled into the loop of a single member. It is then as fast as a vmapped one."""
-    return experiment.step.streams == 1 and multiplies_small(program)
+    """Whether members are faster one by one, however small: steps with a loop inside, or with small products.
+
+    Such products are compiled into the loop over steps of a single member.
+    """
+    return experiment.step.streams == 1 and (multiplies_small(program) or loops_in_step(program))

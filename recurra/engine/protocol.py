@@ -4,7 +4,7 @@ Everything else an engine decides for itself: on which device, how many members 
 after how many steps it hands over what it has.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple, Protocol, runtime_checkable
 
 import jax
@@ -62,7 +62,8 @@ class Piece(NamedTuple):
 class Ends(NamedTuple):
     """Where the members of a run are: all that goes on to the next step, (member, ...), and the keys of their noise.
 
-    Members have come equally far. So nothing in `state` counts steps, and `t` is None.
+    Members have come equally far. So nothing in `state` counts steps, and `t` is None. States of learners that ran in
+    another form are tagged with it: see `recurra.engine.specialise`.
     """
 
     state: LearningState | DelayedState
@@ -85,11 +86,18 @@ class Run(Protocol):
         ...
 
     def weights(self) -> NetworkWeights:
-        """Each member's weights now, (member, ...)."""
+        """Each member's weights now, (member, ...), in arrays of JAX's."""
         ...
 
-    def ends(self, most: int) -> Ends | None:
-        """Where each member is now; None if that takes more than `most` bytes."""
+    def restart(self, weights: NetworkWeights) -> None:
+        """Place all members before their first step again, with these weights, (member, ...)."""
+        ...
+
+    def ends(self, most: int) -> Callable[[], Ends] | None:
+        """A function that brings to the host where each member is now; None if that takes more than `most` bytes.
+
+        The states wait where they are until it is called.
+        """
         ...
 
     def snapshot(self) -> list[np.ndarray]:

@@ -12,6 +12,7 @@ Which steps are averaged does not depend on the pace of the run, so neither do t
 """
 
 import contextlib
+import functools
 import math
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -34,7 +35,9 @@ from recurra.engine.hardware import bytes_of, check_fits, cores
 from recurra.engine.plan import Plan
 from recurra.engine.protocol import Ends, Members, Piece
 from recurra.engine.settings import taken_along
+from recurra.engine.specialise import tagged
 from recurra.network import NetworkWeights
+from recurra.step import DelayedState, LearningState, LearningStep
 from recurra.tasks.base import BLOCK
 
 #: a group's numbers, carry and keys
@@ -49,11 +52,13 @@ Advance = Callable[..., Running]
 class Placing:
     """Where and how the members of a run are computed: an engine's choice.
 
+    `given` is the step of learning that was asked for, and `experiment` has it with learners in the forms that run.
     `advance(experiment, carry, keys, start, stop, capacity, strides)` takes one member further. With `has_strides` it
     has a form of its own for whole strides. Losses are needed as means over windows of `window` steps. With
     `is_one_group` all members stay one group, also those of a snapshot that was made with others.
     """
 
+    given: LearningStep
     experiment: Experiment
     members: Members
     device: Any
@@ -72,12 +77,13 @@ class MembersRun:
         self._settings = taken_along()
         self._device, self._plan, self._advance_one = placing.device, placing.plan, placing.advance
         self._has_strides, platform = placing.has_strides, self._device.platform
-        self._is_one_group = placing.is_one_group
+        self._is_one_group, self._members = placing.is_one_group, placing.members
+        self._tagged = functools.partial(tagged, placing.given, placing.experiment.step)
         self.device = "cores" if platform == "cpu" else self._device.device_kind
         self.recorded, self._size = self._plan.recorded, self._plan.size
         with self._there():
             on_device = lambda leaf: jnp.asarray(leaf) if eqx.is_array(leaf) else leaf
-            self._experiment = jax.tree.map(on_device, placing.experiment)
+            self._experiment = jax.tree.map(on_device, placing.experiment.traced)
             # Two states of every member, since the next is made from the present one.
             what, advice = (
                 f"The states of {self._count:,} member{'s' * (self._count > 1)}",
@@ -89,15 +95,15 @@ class MembersRun:
         self._every = math.gcd(placing.window, self._plan.stride, BLOCK)
         # With more threads than cores, no core is idle while the last groups finish.
         self._pool = ThreadPoolExecutor(min(2 * cores() if cores() > 1 else 1, -(-self._count // self._size)))
-        self._groups = self._first_groups(placing.members)
+        self._groups = self._first_groups(placing.members.start)
         # A piece lasts so long that the time to start its calls does not matter.
         self._seconds = max(tuning.PIECE_SECONDS, tuning.CALL_SECONDS * -(-len(self._groups) // cores()))
         self._length = max(self._plan.stride, min(self._plan.capacity, tuning.FIRST_STEPS))
         self._compile()
 
-    def _first_groups(self, members: Members) -> list[Group]:
+    def _first_groups(self, begins: Start | None) -> list[Group]:
         init = compiled(_init, self._device.platform, runs_once=True)
-
+        members = self._members
         kind, plain = jax.random.key_impl(members.keys), np.asarray(jax.random.key_data(members.keys))
 
         def start(each: Members) -> Group:
@@ -106,8 +112,12 @@ class MembersRun:
                 return numbers, *init(self._experiment, jax.random.wrap_key_data(keys, impl=kind), numbers, begun)
 
         # Arrays of NumPy's are cut without compiling anything.
-        first, *others = self._in_groups(members._replace(keys=cast(Any, plain)))
+        first, *others = self._in_groups(members._replace(keys=cast(Any, plain), start=begins))
         return [start(first), *self._pool.map(start, others)]  # the first call compiles
+
+    def restart(self, weights: NetworkWeights) -> None:
+        """Place all members before their first step again, with these weights, (member, ...)."""
+        self._groups, self.done = self._first_groups(weights), 0
 
     def _compile(self) -> None:
         """A call that takes no step compiles, once, before the threads that share the program start."""
@@ -166,17 +176,25 @@ class MembersRun:
         return last if start < last else stop
 
     def weights(self) -> NetworkWeights:
-        """Each member's weights now, (member, ...)."""
-        each = self._over_members([carry.learning.weights for _, carry, _ in self._groups])
-        return jax.tree.map(np.array, each)  # copies, which a user may change
+        """Each member's weights now, (member, ...), where the run computes."""
+        each = [carry.learning.weights for _, carry, _ in self._groups]
+        with self._there():
+            if len(each) == 1:
+                return jax.tree.map(lambda leaf: leaf[: self._count], each[0])
+            return jax.tree.map(lambda *parts: jnp.concatenate(parts)[: self._count], *each)
 
-    def ends(self, most: int) -> Ends | None:
-        """Where each member is now; None if that takes more than `most` bytes."""
-        state = self._groups[0][1].learning
-        if bytes_of(state) // self._size * self._count > most:
+    def ends(self, most: int) -> Callable[[], Ends] | None:
+        """A function that brings to the host where each member is now; None if that takes more than `most` bytes."""
+        if bytes_of(self._groups[0][1].learning) // self._size * self._count > most:
             return None
         every = [(carry.learning, jax.random.key_data(keys.noise)) for _, carry, keys in self._groups]
-        return Ends(*jax.tree.map(np.array, self._over_members(every)))
+        return lambda: self._ends(every)
+
+    def _ends(self, every: list[tuple[LearningState | DelayedState, Array]]) -> Ends:
+        state, noise = jax.tree.map(np.array, self._over_members(every))
+        learning = state.learning if isinstance(state, DelayedState) else state
+        learning = learning._replace(learners=self._tagged(learning.learners))
+        return Ends(state._replace(learning=learning) if isinstance(state, DelayedState) else learning, noise)
 
     def snapshot(self) -> list[np.ndarray]:
         """All that the run needs to go on, as plain arrays: the size of groups, on which bits depend, and states."""

@@ -14,8 +14,7 @@ from recurra.engine.plan import choose_device, plan
 from recurra.engine.programs import programs
 from recurra.engine.protocol import Members
 from recurra.engine.run import MembersRun, Placing
-from recurra.engine.specialise import numbers_for, specialised
-from recurra.step import LearningState
+from recurra.engine.specialise import in_form, numbers_for
 
 
 @dataclass(frozen=True)
@@ -58,13 +57,11 @@ class ScanEngine:
         count, first = len(members.keys), members.keys[0]
         if self.alike and members.numbers is None:  # a program knows which of its arguments differ by member
             members = members._replace(numbers=programs([experiment])[0].numbers_of(np.zeros(count, int)))
-        experiment = experiment.traced
-        device = choose_device(experiment, first, count)
+        given, device = experiment.step, choose_device(experiment.traced, first, count)
         if device.platform == "cpu":
             warn_if_late()
         with jax.default_device(device):
-            if self.specialise and not isinstance(members.start, LearningState):
-                experiment = specialised(experiment, device.platform)
-                members = members._replace(numbers=numbers_for(experiment, members.numbers))
-            chosen = plan(experiment, first, count, device.platform, self)
-        return MembersRun(Placing(experiment, members, device, chosen, advance, window))
+            experiment, start = in_form(experiment, members.start, device.platform if self.specialise else None)
+            members = members._replace(numbers=numbers_for(experiment, members.numbers), start=start)
+            chosen = plan(experiment.traced, first, count, device.platform, self)
+        return MembersRun(Placing(given, experiment, members, device, chosen, advance, window))

@@ -1,6 +1,13 @@
-"""Faster forms of learners, with the same gradients, for the cells and platforms where they are faster."""
+"""Faster forms of learners, with the same gradients, for the cells and platforms where they are faster.
+
+A form keeps other numbers than the learner it stands for. A state that leaves an engine in such a form is therefore
+tagged with it (`InForm`). Nobody else reads the tag: an engine that is given the state goes on with the same form, and
+so with the same bits, also half-way through a span of steps.
+"""
 
 import dataclasses
+import operator
+from collections.abc import Mapping
 from typing import Any
 
 import equinox as eqx
@@ -13,13 +20,14 @@ from recurra.cells.stack import Stack
 from recurra.cells.structure import seen_by
 from recurra.cells.unitwise import UnitwiseCell
 from recurra.engine.blockwise_rtrl import BlockwiseRTRL
-from recurra.engine.experiment import Experiment
+from recurra.engine.experiment import Experiment, Start, with_learners
 from recurra.engine.late_rflo import LateRFLO
 from recurra.engine.lazy_rtrl import LazyRTRL
 from recurra.engine.shared_rflo import SharedRFLO
 from recurra.learners import RFLO, RTRL
 from recurra.learners.base import Learner, PastFacing
 from recurra.learners.layered import Layered
+from recurra.step import LearningState, LearningStep
 
 #: the products of a unit-wise cell that faster forms write in their own way
 PLAIN = [
@@ -27,13 +35,72 @@ PLAIN = [
     for name in ("push", "pull", "deposit", "no_influence", "add_immediate", "contract", "gate_credit", "seen_columns")
 ]
 
+#: all forms, which files may describe
+FORMS = (LazyRTRL, BlockwiseRTRL, LateRFLO, SharedRFLO)
+#: the platforms for which there are forms: "chip" is the inside of a GPU kernel
+PLATFORMS = ("cpu", "gpu", "chip")
+
+
+class InForm(eqx.Module):
+    """The state of a learner as a faster form of the learner keeps it. Only engines read it."""
+
+    form: Learner = eqx.field(static=True)
+    state: PyTree
+
+
+def in_form(experiment: Experiment, start: Start | None, platform: str | None) -> tuple[Experiment, Start | None]:
+    """The experiment as it runs, and what its members start from, without tags.
+
+    States that it starts from decide the form of their learners. Otherwise learners have the fastest form on this
+    platform; with None they stay as they are.
+    """
+    if not isinstance(start, LearningState):
+        return experiment if platform is None else specialised(experiment, platform), start
+    step, learners = adopted(experiment.step, start.learners)
+    return _with_step(experiment, step), start._replace(learners=learners)
+
 
 def specialised(experiment: Experiment, platform: str) -> Experiment:
-    """The experiment with the fastest form of every learner on this platform: "cpu", "gpu", or "chip" in a kernel."""
-    step = experiment.step
+    """The experiment with the fastest form of every learner on this platform."""
+    return _with_step(experiment, specialised_step(experiment.step, platform))
+
+
+def _with_step(experiment: Experiment, step: LearningStep) -> Experiment:
+    return eqx.tree_at(lambda each: each.step, experiment, step)
+
+
+def specialised_step(step: LearningStep, platform: str) -> LearningStep:
+    """The step with the fastest form of every learner on this platform."""
     of = lambda learner: fastest(learner, step.network.cell, platform, step.streams)
-    forms = {name: of(learner) for name, learner in step.learners.items()}
-    return _with_learners(experiment, forms)
+    return with_learners(step, {name: of(learner) for name, learner in step.learners.items()})
+
+
+def tagged(step: LearningStep, forms: LearningStep, states: Mapping[str, PyTree]) -> dict[str, PyTree]:
+    """The states of all learners of `forms`, tagged where the form is not the learner itself, as it is in `step`."""
+    tag = lambda name, state: (
+        state if forms.learners[name] is step.learners[name] else InForm(forms.learners[name], state)
+    )
+    return {name: tag(name, state) for name, state in states.items()}
+
+
+def adopted(step: LearningStep, states: Mapping[str, PyTree]) -> tuple[LearningStep, dict[str, PyTree]]:
+    """The step with every learner in the form that its state is tagged with, and the states without their tags.
+
+    A form that is none of the learner's is a ValueError.
+    """
+    forms = dict(step.learners)
+    for name, state in states.items():
+        if name not in forms or not isinstance(state, InForm):
+            continue
+        of = lambda platform, learner=forms[name]: fastest(learner, step.network.cell, platform, step.streams)
+        if state.form not in map(of, PLATFORMS):
+            raise ValueError(
+                f"The state of the learner {name!r} was made by {state.form!r}, which does not stand for "
+                f"{forms[name]!r} here: start from a state of the same network, learner and number of streams."
+            )
+        forms[name] = state.form
+    untagged = {name: state.state if isinstance(state, InForm) else state for name, state in states.items()}
+    return with_learners(step, forms), untagged
 
 
 def numbers_for(special: Experiment, numbers: PyTree) -> PyTree:
@@ -41,7 +108,8 @@ def numbers_for(special: Experiment, numbers: PyTree) -> PyTree:
     if numbers is None:
         return None
     own, forms = numbers.step.learners, special.step.learners
-    return _with_learners(numbers, {name: _fitting(own[name], form) for name, form in forms.items()})
+    fitting = {name: _fitting(own[name], form) for name, form in forms.items()}
+    return eqx.tree_at(lambda each: each.step.learners, numbers, fitting, is_leaf=lambda node: type(node) is dict)
 
 
 def _fitting(own: Any, form: Any) -> Any:
@@ -54,10 +122,6 @@ def _fitting(own: Any, form: Any) -> Any:
     return dataclasses.replace(own, learner=tuple(map(_fitting, given, form.learner)))
 
 
-def _with_learners(experiment: Experiment, learners: dict[str, Learner]) -> Experiment:
-    return eqx.tree_at(lambda each: each.step.learners, experiment, learners, is_leaf=lambda node: type(node) is dict)
-
-
 def fastest(learner: Learner, cell: Cell, platform: str, streams: int = 1) -> Learner:
     """The learner itself, or what gives the same gradients faster. What a user's subclass changes stays as it is."""
     if type(learner) is Layered and type(cell) is Stack:
@@ -65,7 +129,7 @@ def fastest(learner: Learner, cell: Cell, platform: str, streams: int = 1) -> Le
         forms = [fastest(own, layer, platform, streams) for own, layer in zip(given, cell.cells, strict=True)]
         kept = lambda own, form: form if isinstance(form, PastFacing) and not form.period else own
         each = tuple(map(kept, given, forms))
-        return Layered(each, learner.handed)
+        return learner if all(map(operator.is_, each, given)) else Layered(each, learner.handed)
     if not isinstance(cell, UnitwiseCell) or any(getattr(type(cell), name) is not method for name, method in PLAIN):
         return learner
     if type(learner) is RTRL and not cell.is_recurrent:  # then J = H

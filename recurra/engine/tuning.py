@@ -25,23 +25,14 @@ OUTPUT_BYTES = 16 * 2**20
 STRIDE_BYTES = 64 * 2**20
 
 #: Members of a core are vmapped if it has at least so many, and each carries at most so many bytes from step to step.
-#: Core: others are faster one by one, in the core's nearest cache.
+#: Core: others are faster one by one, in the core's nearest cache. So are steps with a loop inside, which take up to
+#: four times as long vmapped (F-BPTT of 8 units), and those with small products (Column-UORO of 32 units: 1.7 times).
 VMAPPED_MEMBERS, VMAPPED_BYTES = 6, 22 * 2**10
 #: The members of a group whose size must not depend on how many there are.
 FIXED_MEMBERS = 8
 #: The members for which the steps of one call are chosen, where another number of members must not compile anew. It
 #: serves up to so many times as many.
 COUNTED_MEMBERS, FEW_TIMES = 1024, 4
-#: Learners of `VMAP` are faster vmapped until each member carries more than this.
-VMAPPED_MOST_BYTES = 64 * 2**10
-#: Whether members are faster vmapped than one by one, by the learner's name. For learners not named here the bytes that
-#: they carry decide. Core: UORO's norms are sums over whole matrices, which are faster for one matrix. KF-RTRL and
-#: R-KF-RTRL multiply small matrices, which are faster in batches. F-BPTT of 8 tanh units is four times as fast one by
-#: one, of 32 a tenth; of 16, and of 8 GRUs, it is a quarter slower.
-VMAP = {"uoro": False, "f-bptt": False, "kf-rtrl": True, "r-kf-rtrl": True}
-#: The share of the cores that must be busy for a learner of `VMAP` to be vmapped. For example, 20 members in groups of
-#: two leave 6 of 16 cores idle.
-BUSY_CORES = 0.75
 #: Bytes that a vmapped group may carry: they stay in a core's cache.
 GROUP_BYTES = 512 * 2**10
 

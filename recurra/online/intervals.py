@@ -100,15 +100,15 @@ class Intervals:
 
     def learn_one(self, x: Any, y: Any = None) -> Ranged:
         """Take one row and its label, None if there is none. Returns the prediction for the row, and its range."""
-        found = self._learned(one_row(self._step, x, y))
+        found = self.take(one_row(self._step, x, y))
         return Ranged(*(part[0] for part in found))
 
     def learn_many(self, X: Any, Y: Any = None) -> Ranged:
         """Take many rows with their labels; the bits are those of `learn_one` in a loop."""
-        return self._learned(many_rows(self._step, X, Y))
+        return self.take(many_rows(self._step, X, Y))
 
-    def _learned(self, rows: Rows) -> Ranged:
-        predictions = self.model._learned(rows)
+    def take(self, rows: Rows) -> Ranged:
+        predictions = self.model.take(rows)
         labels, present = labels_of(rows, self._shape)
         found = [np.empty_like(predictions) for _ in range(3)]
         for i, prediction in enumerate(predictions):

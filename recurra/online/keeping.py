@@ -6,11 +6,13 @@ from typing import Any
 import jax
 import numpy as np
 
+from recurra.engine.specialise import FORMS
 from recurra.online.step import OnlineState, OnlineStep
 from recurra.saved.parts import NotDescribedError, described, rebuilt, register
-from recurra.saved.trees import arrays_of, filled
+from recurra.saved.trees import filled
 
-register(OnlineStep)
+# A model that is saved between two rows goes on with the same bits, and so in the form in which its learner runs.
+register(OnlineStep, *FORMS)
 
 
 class NeedsTemplate(TypeError):  # noqa: N818
@@ -39,11 +41,6 @@ def step_of(description: Mapping[str, Any], like: OnlineStep | None) -> OnlineSt
     if not isinstance(step, OnlineStep):
         raise ValueError(f"it describes a {type(step).__name__}, and no model")
     return step
-
-
-def arrays_of_state(state: OnlineState) -> dict[str, np.ndarray]:
-    """The state as named arrays."""
-    return arrays_of(state)
 
 
 def state_of(step: OnlineStep, arrays: Mapping[str, np.ndarray]) -> OnlineState:

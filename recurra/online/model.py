@@ -1,7 +1,8 @@
 """A model for data that arrive: it predicts and learns, one row or many at a time."""
 
+import dataclasses
 import itertools
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, NoReturn
 
 import equinox as eqx
@@ -12,7 +13,7 @@ from jaxtyping import PRNGKeyArray
 
 from recurra.engine.compiling import compiled
 from recurra.engine.hardware import core_device
-from recurra.engine.specialise import fastest
+from recurra.engine.specialise import specialised_step
 from recurra.network import NetworkWeights
 from recurra.online import keeping
 from recurra.online.errors import Diverged
@@ -21,7 +22,8 @@ from recurra.online.origins import Origins
 from recurra.online.packing import Packing
 from recurra.online.program import ROWS, Kind, Program, no_outs, program_of
 from recurra.online.rows import Rows, explain, many_rows, one_label, one_row
-from recurra.online.step import OnlineState, OnlineStep, with_learner
+from recurra.online.step import OnlineState, OnlineStep
+from recurra.saved.trees import arrays_of
 
 
 def _first_state(step: OnlineStep, key: PRNGKeyArray, weights: NetworkWeights | None) -> OnlineState:
@@ -59,9 +61,8 @@ class Online:
         # The same key as that of seed 0 in `train`.
         root = jax.random.fold_in(jax.random.key(key) if isinstance(key, int) else key, 0)
         with jax.default_device(core_device()):
-            for name, learner in step.learning.learners.items() if specialise else ():
-                own = step.learning
-                step = with_learner(step, name, fastest(learner, own.network.cell, "cpu", own.streams))
+            if specialise:
+                step = dataclasses.replace(step, learning=specialised_step(step.learning, "cpu"))
             self._take_up(step, compiled(_first_state, "cpu", runs_once=True)(step.traced, root, weights))
 
     def _take_up(self, step: OnlineStep, state: OnlineState) -> None:
@@ -125,14 +126,29 @@ class Online:
             if is_fine and out[-1]:
                 self._packed, self.rows = after, self.rows + 1
                 return out[:-1] + origins.y[0]
-        return self._learned(one_row(self.step, x, y))[0]
+        return self.take(one_row(self.step, x, y))[0]
 
     def learn_many(self, X: Any, Y: Any = None) -> np.ndarray:
         """Take many rows, (rows, n_in), with their labels, (rows, n_out). Returns the prediction for each row.
 
         The result is that of `learn_one` in a loop, bit for bit. Labels that a NumPy mask covers are missing.
         """
-        return self._learned(many_rows(self.step, X, Y))
+        return self.take(many_rows(self.step, X, Y))
+
+    def forecast_ahead(self, row_after: Callable[[np.ndarray], Any], y: Any, count: int) -> list[np.ndarray]:
+        """Forecasts of so many rows to come, each made as if the forecast before it had come true. Nothing changes.
+
+        `y` is the latest value of the target, and `row_after(y)` makes the next row of the latest value.
+        """
+        kept, forecasts = self.kept(), []
+        try:
+            for _ in range(count):
+                out, self._packed = self._call(FIRST, one_row(self.step, row_after(y), y))
+                y = out[0]
+                forecasts.append(y)
+        finally:
+            self.go_back(kept)
+        return forecasts
 
     def observe_one(self, x: Any) -> np.ndarray:
         """Take a row whose label comes later, by `label_one`; ValueError if too many wait. Returns its prediction."""
@@ -155,7 +171,7 @@ class Online:
 
     def state_arrays(self) -> dict[str, np.ndarray]:
         """All numbers that a file keeps of the model."""
-        return {**keeping.under("state", keeping.arrays_of(self.state)), **self._origins.arrays()}
+        return {**keeping.under("state", arrays_of(self.state)), **self._origins.arrays()}
 
     def description(self) -> dict[str, Any]:
         """All else that a file keeps of it, as JSON."""
@@ -169,17 +185,29 @@ class Online:
         """The model of which these were made; ValueError if there is none. `like` has parts that no file describes."""
         step = keeping.step_of(description, None if like is None else like.step)
         state = keeping.state_of(step, keeping.within(arrays, "state"))
-        model = Online.__new__(Online)
-        with jax.default_device(core_device()):
-            model._take_up(step, state)
-        model.rows = keeping.whole(description, "rows")
-        model._waiting = keeping.whole(description, "waiting")
-        if model._waiting > max(step.horizon, 1) or int(state.delayed.filled) != model._waiting:
+        rows, waiting = keeping.whole(description, "rows"), keeping.whole(description, "waiting")
+        if waiting > max(step.horizon, 1) or int(state.delayed.filled) != waiting:
             raise ValueError("the number of rows that wait for their labels is wrong")
         if not 0 <= int(state.delayed.oldest) < max(step.horizon, 1):
             raise ValueError("the oldest of the rows that wait is none of them")
-        model._origins = Origins.from_saved(step, description, arrays)
+        return Online.continued(step, state, rows, waiting, Origins.from_saved(step, description, arrays))
+
+    @staticmethod
+    def continued(
+        step: OnlineStep, state: OnlineState, rows: int, waiting: int, origins: Origins | None = None
+    ) -> "Online":
+        """A model that has seen so many rows, of which some wait for their labels, and goes on from this state."""
+        model = Online.__new__(Online)
+        with jax.default_device(core_device()):
+            model._take_up(step, state)
+        model.rows, model._waiting = rows, waiting
+        model._origins = model._origins if origins is None else origins
         return model
+
+    def with_state(self, state: OnlineState, step: OnlineStep | None = None) -> "Online":
+        """The model as it is, but with another state, and if one is given another step, to which the state belongs."""
+        step = self.step if step is None else step
+        return Online.continued(step, state, self.rows, self._waiting, self._origins.widened(step))
 
     def kept(self) -> tuple[Any, ...]:
         """All that changes, to `go_back` to. It takes no time: arrays of JAX's do not change."""
@@ -197,7 +225,7 @@ class Online:
         """The norm of each part of the state: weights, what the learner keeps, and the rest."""
         return norms_of(self.state)
 
-    def _learned(self, rows: Rows) -> np.ndarray:
+    def take(self, rows: Rows) -> np.ndarray:
         """Take all rows, or none if something is wrong with one of them."""
         if self._waiting and not self.horizon:
             raise ValueError("A row waits for its label: call `label_one` before a row that brings its own.")

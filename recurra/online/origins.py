@@ -50,6 +50,11 @@ class Origins(NamedTuple):
                 needs_y = tuple((np.array(needs_y) & ~comes).tolist())
         return Origins(x, y, needs_x, needs_y)
 
+    def widened(self, step: OnlineStep) -> "Origins":
+        """The same for a step with as many or more columns and outputs, whose origin is zero."""
+        wider = lambda values, width: np.pad(values, ((0, 0), (0, width - values.shape[1])))
+        return self._replace(x=wider(self.x, step.n_in), y=wider(self.y, step.n_out))
+
     def added(self, predictions: np.ndarray, before: "Origins", rows: Rows, horizon: int) -> np.ndarray:
         """Predictions, (rows, streams, n_out), at their level. Before the first label nothing is known of that."""
         if self.y is before.y:

@@ -111,6 +111,8 @@ def _taken(
     x, y, present = cells[..., : layout.n_in], cells[..., layout.n_in : -1], cells[..., -1] > 0
     output = jnp.zeros((*cells.shape[:-1], step.n_out), row.dtype)
     is_fine = jnp.all(jnp.isfinite(row))
+    if kind.actions == ("observe", "learn"):
+        state = state._replace(delayed=step.queue.caught_up(state.delayed))
     for action in kind.actions:
         if action == "observe":
             state, output = step.observe(state, x)

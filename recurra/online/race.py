@@ -73,11 +73,11 @@ class Race:
 
     def learn_one(self, x: Any, y: Any = None) -> np.ndarray:
         """Take one row and its label, None if there is none. Returns the prediction for the row."""
-        return self._learned(one_row(self.step, x, y))[0]
+        return self.take(one_row(self.step, x, y))[0]
 
     def learn_many(self, X: Any, Y: Any = None) -> np.ndarray:
         """Take many rows with their labels. Returns predictions; the bits are those of `learn_one` in a loop."""
-        return self._learned(many_rows(self.step, X, Y))
+        return self.take(many_rows(self.step, X, Y))
 
     def state_arrays(self) -> dict[str, np.ndarray]:
         """All numbers that a file keeps of the race."""
@@ -123,7 +123,7 @@ class Race:
         race._waiting.restore(waiting)
         return race
 
-    def _learned(self, rows: Rows) -> np.ndarray:
+    def take(self, rows: Rows) -> np.ndarray:
         """Take all rows, or none if something is wrong with one of them."""
         kept = [model.kept() for model in self.models.values()]
         own = self._loss, self._count, self._waiting.copy(), self.left, self._why
@@ -171,11 +171,11 @@ class Race:
         if name in self.left:
             return nothing, None
         try:
-            return model._learned(rows), None
+            return model.take(rows), None
         except Diverged as error:
             before = error.row - model.rows
             if before:
-                nothing[:before] = model._learned(rows.part(0, before))
+                nothing[:before] = model.take(rows.part(0, before))
             return nothing, error
 
     def _settle(self, predictions: np.ndarray, label: np.ndarray) -> None:

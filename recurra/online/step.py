@@ -8,14 +8,12 @@ state.
 
 from typing import Any, NamedTuple
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, PRNGKeyArray
 
 from recurra import checks
 from recurra.engine.experiment import Keys
-from recurra.learners.base import Learner
 from recurra.linalg import decomposable
 from recurra.network import NetworkWeights, Readout
 from recurra.online.noise import Noise, first_noise, next_noise
@@ -246,9 +244,3 @@ def _with_readout(delayed: DelayedState, readout: Readout, optimizers: Any = Non
     weights = learning.weights._replace(readout=readout)
     optimizers = learning.optimizers if optimizers is None else optimizers
     return delayed._replace(learning=learning._replace(weights=weights, optimizers=optimizers))
-
-
-def with_learner(step: OnlineStep, name: str, learner: Learner) -> OnlineStep:
-    """The step with another learner, or another form of one."""
-    learners = step.learning.learners | {name: learner}
-    return eqx.tree_at(lambda each: each.learning.learners, step, learners, is_leaf=lambda node: isinstance(node, dict))

@@ -5,50 +5,46 @@ drawn, and least squares know nothing of new columns, whose part of the square r
 """
 
 from collections.abc import Mapping
+from typing import Any
 
+import jax
 import numpy as np
 
 from recurra.online.model import Online
 
-#: where arrays of a learner are found
-LEARNERS = "state/delayed.learning.learners"
-MEANS, VARIANCES = "state/inputs.mean", "state/inputs.variance"
-
 
 def carried_on(old: Online, new: Online) -> Online:
     """`new` with the state of `old`. A learner whose arrays are larger now starts anew."""
-    before, arrays = old.state_arrays(), new.state_arrays()
-    of_learner = [name for name in arrays if name.startswith(LEARNERS)]
-    starts_anew = any(before[name].shape != arrays[name].shape for name in of_learner)
-    for name, fresh in arrays.items():
-        if not (starts_anew and name in of_learner):
-            arrays[name] = _in_corner(before[name], fresh, old, new)
-    return _rebuilt(old, new, arrays)
+    fresh = new.state
+    state = jax.tree.map(lambda before, after: _in_corner(before, after, old), old.state, fresh)
+    learning = lambda state: state.delayed.learning
+    shapes = lambda state: [leaf.shape for leaf in jax.tree.leaves(learning(state).learners)]
+    if shapes(old.state) != shapes(fresh):
+        kept = learning(state)._replace(learners=learning(fresh).learners)
+        state = state._replace(delayed=state.delayed._replace(learning=kept))
+    return old.with_state(state, new.step)
 
 
-def heard(model: Online, statistics: Mapping[int, tuple[float, float]]) -> Online:
+def with_statistics(model: Online, statistics: Mapping[int, tuple[float, float]]) -> Online:
     """The model with given means and variances of some columns, which were always zero so far."""
-    arrays = model.state_arrays()
-    mean, variance = arrays[MEANS].copy(), arrays[VARIANCES].copy()
+    state = model.state
+    assert state.inputs is not None  # models for River scale their inputs
+    mean, variance = np.array(state.inputs.mean), np.array(state.inputs.variance)
     for column, (its_mean, its_variance) in statistics.items():
         mean[column], variance[column] = its_mean, its_variance
-    return _rebuilt(model, model, {**arrays, MEANS: mean, VARIANCES: variance})
+    return model.with_state(state._replace(inputs=state.inputs._replace(mean=mean, variance=variance)))
 
 
-def _rebuilt(old: Online, new: Online, arrays: Mapping[str, np.ndarray]) -> Online:
-    return Online.from_saved({**old.description(), "step": new.description()["step"]}, arrays)
-
-
-def _in_corner(before: np.ndarray, fresh: np.ndarray, old: Online, new: Online) -> np.ndarray:
+def _in_corner(before: Any, fresh: Any, old: Online) -> Any:
     if before.shape == fresh.shape:
         return before
-    places = [_places(a, b, old, new) for a, b in zip(before.shape, fresh.shape, strict=True)]
-    larger = fresh.copy()
+    places = [_places(a, b, old) for a, b in zip(before.shape, fresh.shape, strict=True)]
+    larger = np.array(fresh)
     larger[np.ix_(*places)] = before
     return larger
 
 
-def _places(before: int, after: int, old: Online, new: Online) -> np.ndarray:
+def _places(before: int, after: int, old: Online) -> np.ndarray:
     """Where the entries of an axis go. Lags stay behind all columns, in what the cell hears and in u = (1, a, x)."""
     places = np.arange(before)
     cell = old.step.learning.network.cell

@@ -5,10 +5,9 @@ from typing import Any
 
 import numpy as np
 
-from recurra.online.model import FIRST, Online
-from recurra.online.rows import one_row
+from recurra.online.model import Online
 from recurra.river.columns import Columns, numbers_of
-from recurra.river.growth import carried_on, heard
+from recurra.river.growth import carried_on, with_statistics
 from recurra.river.recipe import Recipe
 
 Features = Mapping[Hashable, Any]
@@ -44,24 +43,17 @@ class Stream:
         online.learn_one(self._row(row, self.latest), y)
         self.latest = float(y[0])
         if ready := columns.seen(features, row):
-            self.online = heard(online, {self.recipe.first + place: each for place, each in ready.items()})
+            self.online = with_statistics(online, {self.recipe.first + place: each for place, each in ready.items()})
 
     def ahead(self, xs: Iterable[Features]) -> list[float]:
         """Forecasts for rows to come: each is taken for the latest label of the next. Nothing changes."""
         each = [numbers_of(x) for x in xs]
         if self.online is None or self.columns is None:
             return [0.0] * len(each)
-        online, columns, y, forecasts = self.online, self.columns, self.latest, []
-        kept = online.kept()
-        try:
-            for features in each:
-                row = one_row(online.step, self._row(columns.row(features), y), y)
-                out, online._packed = online._call(FIRST, row)
-                y = float(out[0][0])
-                forecasts.append(y)
-        finally:
-            online.go_back(kept)
-        return forecasts
+        columns, to_come = self.columns, iter(each)
+        row_after = lambda y: self._row(columns.row(next(to_come)), float(y[0]))
+        forecasts = self.online.forecast_ahead(row_after, np.array([self.latest]), len(each))
+        return [float(forecast[0]) for forecast in forecasts]
 
     def retune(self, recipe: Recipe) -> None:
         """Go on with other numbers in the place of the recipe's."""

@@ -18,9 +18,6 @@ import numpy as np
 
 from recurra import cells, losses, step
 from recurra.checks import Part
-from recurra.engine.late_rflo import LateRFLO
-from recurra.engine.lazy_rtrl import LazyRTRL
-from recurra.engine.shared_rflo import SharedRFLO
 from recurra.learners import LEARNERS, LocalLosses, RandomTargets, ThroughLayers
 from recurra.linalg import noise
 from recurra.network import Network
@@ -178,8 +175,8 @@ def _refusal(reason: str) -> str:
 
 
 register(
-    Network, *cells.CELLS.values(), cells.Stack, cells.Sparsely, cells.WithoutSelf, *LEARNERS.values(), LazyRTRL,
-    LateRFLO, SharedRFLO, ThroughLayers, RandomTargets, LocalLosses, losses.SoftmaxCrossEntropy,
+    Network, *cells.CELLS.values(), cells.Stack, cells.Sparsely, cells.WithoutSelf, *LEARNERS.values(), ThroughLayers,
+    RandomTargets, LocalLosses, losses.SoftmaxCrossEntropy,
     losses.SigmoidCrossEntropy, losses.SquaredError, losses.FiringRate, step.LearningStep, step.DelayedStep, step.SGD,
     step.Adam, step.PerGate, step.RLS,
 )  # fmt: skip

@@ -153,12 +153,10 @@ class LearningStep(checks.Part):
         seen: Observed,
         target: Float[Array, "*streams n_out"] | GivenError | GivenCredit,
         present: Bool[Array, "*streams"] | None = None,
-        later: frozenset[str] = frozenset(),
     ) -> tuple[LearningState, Outcome]:
         """The label arrives, or an error or credit in its place. Returns the next state, and what is known of the step.
 
-        A label counts only where `present` is true. For the learners named in `later`, the work that is due after every
-        `period` steps is not done here: the caller does it with `due`.
+        A label counts only where `present` is true.
         """
         state, t = seen.state, seen.state.t
         unlabelled = _steps_since_label(state, present)
@@ -168,15 +166,14 @@ class LearningStep(checks.Part):
         for name, learner in self.learners.items():
             emits = learner.emits(t, unlabelled)
             gradient = None if found[name] is None else self._mean(found[name], emits)
-            if learner.period and name not in later:
+            if learner.period:
                 ends = (t + 1) % learner.period == 0
                 now, learners[name] = self._due_if(ends, name, state.weights.cell, learners[name], unlabelled)
                 gradient = gradient if now is None else now
             gradients[name] = zeros_like(state.weights.cell) if gradient is None else gradient
             emitted[name] = jnp.any(emits) if self.streams > 1 else jnp.asarray(emits)
 
-        waits = APPLIED in later and found[APPLIED] is None
-        moves = False if waits else self.learners[APPLIED].emits(t, unlabelled)
+        moves = self.learners[APPLIED].emits(t, unlabelled)
         judged = False if isinstance(target, GivenCredit) else True if present is None else present
         optimizers, weights = state.optimizers, state.weights
         cell = descend_if(moves, self.optimizer, gradients[APPLIED], optimizers[0], weights.cell)
@@ -229,8 +226,7 @@ class LearningStep(checks.Part):
     def due(self, name: str, state: LearningState, is_due: Bool[Array, ""] | bool = True) -> LearningState:
         """The state after the work that is due of the learner `name`, if `is_due`.
 
-        It is for learners that were named in `later` when `learn` was called. A loop over rounds of `period` steps
-        costs less than a branch in every step.
+        `learn` does this work itself at every `period`-th step. It is here for loops whose steps leave it out.
         """
 
         def change(part: tuple[PyTree, Weights, PyTree]) -> tuple[PyTree, Weights, PyTree]:

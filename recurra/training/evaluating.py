@@ -1,7 +1,8 @@
 """Held-out losses along a run: what the network with the weights of the moment makes of rows it does not learn from."""
 
+import contextlib
 import copy
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -106,12 +107,12 @@ class Plan:
         held_out = eqx.tree_at(lambda each: each.task, experiment, HeldOut(task))
         return Plan(held_out, steps, every)
 
-    def loss(self, engine: Engine, members: Members) -> np.ndarray:
-        """Each member's mean loss over labelled steps, from the network's first state."""
-        windows = LossWindows(range(len(members.keys)), self.steps)
-        with engine.prepare(self.experiment, members, self.steps) as run:
-            for piece in run.advance(self.steps):
-                windows.append(piece.loss, piece.labelled, piece.every, piece.diverged)
+    def loss(self, run: Run, weights: NetworkWeights) -> np.ndarray:
+        """Each member's mean loss over labelled steps, from the network's first state, in a run of the experiment."""
+        windows = LossWindows(range(len(weights.readout.b)), self.steps)
+        run.restart(weights)
+        for piece in run.advance(self.steps):
+            windows.append(piece.loss, piece.labelled, piece.every, piece.diverged)
         return windows.means()[:, 0]
 
 
@@ -131,15 +132,15 @@ class Evaluations:
         seeds = len(weights.readout.b)
         self._steps: list[int] = []
         self._losses: list[np.ndarray] = []
-        unknown = jax.tree.map(lambda leaf: np.full_like(leaf, np.nan), weights)
+        unknown = jax.tree.map(lambda leaf: jnp.full_like(leaf, jnp.nan), weights)
         self._best = Best(np.full(seeds, np.inf), np.full(seeds, -1), unknown)
 
     @staticmethod
-    def of(plan: Plan, engine: Engine, members: Members, weights: NetworkWeights) -> "Evaluations":
-        """Evaluations of the members of a run, whose first weights these are."""
-        with engine.prepare(plan.experiment, members._replace(start=weights), plan.steps):
-            pass  # it is compiled before the first step
-        return Evaluations(plan.every, lambda now: plan.loss(engine, members._replace(start=now)), weights)
+    @contextlib.contextmanager
+    def of(plan: Plan, engine: Engine, members: Members, weights: NetworkWeights) -> "Iterator[Evaluations]":
+        """Evaluations of the members of a run, whose first weights these are. They are prepared once, for all times."""
+        with engine.prepare(plan.experiment, members._replace(start=weights), plan.steps) as run:
+            yield Evaluations(plan.every, lambda now: plan.loss(run, now), weights)
 
     def next_stop(self, done: int, steps: int) -> int:
         """The step at which the run has to stop next, to be evaluated or for good."""
@@ -154,9 +155,9 @@ class Evaluations:
         loss = self._loss(weights)
         best = self._best
         better = loss < best.loss  # not where it is nan
-        choose = lambda new, old: np.where(better.reshape(-1, *(1,) * (new.ndim - 1)), new, old)
+        choose = lambda new, old: jnp.where(better.reshape(-1, *(1,) * (new.ndim - 1)), new, old)
         kept = jax.tree.map(choose, weights, best.weights)
-        self._best = Best(choose(loss, best.loss), np.where(better, done, best.step), kept)
+        self._best = Best(np.where(better, loss, best.loss), np.where(better, done, best.step), kept)
         self._losses.append(loss)
         self._steps.append(done)  # last: an interruption may come anywhere
 
@@ -174,7 +175,7 @@ class Evaluations:
             "evaluated_step": np.array(found._steps, np.int64),
             "evaluated_loss": np.stack(found._losses, axis=1) if found._losses else np.zeros((seeds, 0)),
             "best_step": best.step,
-            "best_weights": best.weights,
+            "best_weights": jax.tree.map(np.array, best.weights),
         }
 
     def state(self) -> dict[str, np.ndarray]:
@@ -185,7 +186,7 @@ class Evaluations:
             "losses": np.stack(self._losses, axis=1) if self._losses else np.zeros((seeds, 0)),
             "best_loss": best.loss,
             "best_step": best.step,
-            **{f"best/{name}": leaf for name, leaf in arrays_of(best.weights).items()},
+            **{f"best/{name}": np.asarray(leaf) for name, leaf in arrays_of(best.weights).items()},
         }
         return {f"{PREFIX}{name}": array for name, array in every.items()}
 

@@ -1,7 +1,9 @@
 """A trained network, handed over as a model for data that arrive."""
 
+import functools
 import pickle
 import warnings
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -11,15 +13,14 @@ import numpy as np
 
 from recurra.engine.hardware import core_device, in_words
 from recurra.engine.protocol import Ends
+from recurra.engine.specialise import adopted
 from recurra.network import NetworkWeights
-from recurra.online.keeping import arrays_of_state, under
 from recurra.online.model import Online
 from recurra.online.noise import Noise
 from recurra.online.step import OnlineState, OnlineStep
 from recurra.saved.parts import NotDescribedError, described, rebuilt
 from recurra.step import APPLIED, DelayedState, LearningState, LearningStep
 from recurra.tasks.base import BLOCK
-from recurra.training.starting import in_form_of
 
 #: The states of all seeds are kept in a result if they take at most so many bytes.
 MOST_BYTES = 256_000_000
@@ -29,17 +30,23 @@ MOST_BYTES = 256_000_000
 class Handover:
     """What a run leaves for those who go on: its step of learning, and where each seed is after `steps` steps.
 
-    Before the run the learners had taken `began` steps. `ends` is None where the states were too large to keep.
+    Before the run the learners had taken `began` steps. States stay where they were computed until someone asks for
+    them: `fetch` brings them to the host. It is None where they are too large to keep.
     """
 
     step: LearningStep | None
     horizon: int
     steps: int
     began: int
-    ends: Ends | None
+    fetch: Callable[[], Ends] | None
+
+    @functools.cached_property
+    def ends(self) -> Ends | None:
+        """Where each seed is after the run."""
+        return None if self.fetch is None else self.fetch()
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**vars(self), "step": _portable(self.step)}
+        return {**vars(self), "step": _portable(self.step), "ends": self.ends, "fetch": None}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         step = state["step"]
@@ -66,11 +73,11 @@ class Handover:
             step = OnlineStep(learning, self.horizon, scale_inputs=False, scale_target=False)
             if row is None or self.ends is None:
                 return Online(step, weights=weights)
-            step = replace(step, learning=in_form_of(learning, _of_applied(self.ends.state), len(self.ends.noise)))
-            like = Online(step, weights=weights, specialise=False)
-            arrays = arrays_of_state(self._state(step, like.state, row))
-        about = {**like.description(), "rows": self.steps, "waiting": min(self.steps, self.horizon)}
-        return Online.from_saved(about, {**like.state_arrays(), **under("state", arrays)}, like)
+            learning, states = adopted(learning, _of_applied(self.ends.state))
+            step = replace(step, learning=learning)
+            first = Online(step, weights=weights, specialise=False).state
+            state = self._state(step, first, states, row)
+            return Online.continued(step, state, rows=self.steps, waiting=min(self.steps, self.horizon))
 
     def _learning(self) -> LearningStep:
         """The step with its applied learner alone, for a stream that may lack labels."""
@@ -83,16 +90,14 @@ class Handover:
             raise ValueError("The task set the state back at times, and an online model cannot: train without `reset`.")
         return replace(self.step, learners={APPLIED: self.step.learners[APPLIED]}, gaps=True)
 
-    def _state(self, step: OnlineStep, first: OnlineState, row: int) -> OnlineState:
-        """The state of a model that has seen all rows of the run."""
+    def _state(self, step: OnlineStep, first: OnlineState, learners: dict[str, Any], row: int) -> OnlineState:
+        """The state of a model that has seen all rows of the run; `learners` are their states, leaves (seed, ...)."""
         assert self.ends is not None
         number: Any = lambda value, kind="int32": jnp.asarray(value, kind)
-        ended, key = jax.tree.map(lambda leaf: jnp.asarray(leaf[row]), tuple(self.ends))
+        ended, key, learners = jax.tree.map(lambda leaf: jnp.asarray(leaf[row]), (*self.ends, learners))
         learning = ended.learning if isinstance(ended, DelayedState) else ended
         unlabelled = first.delayed.learning.unlabelled if learning.unlabelled is None else learning.unlabelled
-        learning = learning._replace(
-            t=number(self.began + self.learned), learners={APPLIED: learning.learners[APPLIED]}, unlabelled=unlabelled
-        )
+        learning = learning._replace(t=number(self.began + self.learned), learners=learners, unlabelled=unlabelled)
         delayed = first.delayed._replace(learning=learning, lead=learning.a)
         if isinstance(ended, DelayedState):
             delayed = delayed._replace(

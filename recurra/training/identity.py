@@ -13,6 +13,7 @@ from jaxtyping import Array, Int, PRNGKeyArray, PyTree
 
 from recurra.engine.experiment import Experiment, Start
 from recurra.engine.fold import advance
+from recurra.engine.specialise import in_form
 
 
 def identity_of(
@@ -26,7 +27,8 @@ def identity_of(
     digest.update(np.asarray(jax.random.key_data(key)).tobytes())
     first = jax.tree.map(lambda leaf: jnp.asarray(leaf[0]), start)
     for experiment, begins in zip(experiments, (first, *(None for _ in experiments[1:])), strict=True):
-        traced = experiment.traced
+        form, begins = in_form(experiment, begins, None)
+        traced = form.traced
         digest.update(_program(traced, key, begins).encode())
         _add(digest, eqx.filter(traced, eqx.is_array))
     _add(digest, start)

@@ -1,9 +1,13 @@
 """Members on their way: what `train` and `sweep` have in common."""
 
+import contextlib
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
+
+import jax
+import numpy as np
 
 from recurra.engine.experiment import Experiment
 from recurra.engine.hardware import bytes_of, check_fits, in_words
@@ -43,11 +47,12 @@ def run(job: Job, engine: Engine, kept: Checkpoint, asked: Asked, report: Report
     A seed in the result is a member's label.
     """
     began, labels, steps, held_out = time.perf_counter(), job.labels, job.steps, job.held_out
-    with engine.prepare(job.experiment, job.members, job.window) as going:
+    with contextlib.ExitStack() as stack:
+        going = stack.enter_context(engine.prepare(job.experiment, job.members, job.window))
         found = None
         if held_out is not None:
             members = job.members._replace(numbers=job.held_out_numbers)
-            found = Evaluations.of(held_out, engine, members, going.weights())
+            found = stack.enter_context(Evaluations.of(held_out, engine, members, going.weights()))
         compiled = time.perf_counter()
         _check_memory(going.recorded, len(labels), steps, job.window, job.record_every, title)
         losses = LossWindows(labels, job.window)
@@ -77,7 +82,7 @@ def run(job: Job, engine: Engine, kept: Checkpoint, asked: Asked, report: Report
             steps=going.done,
             step=losses.ends(),
             loss=losses.means(),
-            weights=going.weights(),
+            weights=jax.tree.map(np.array, going.weights()),  # copies, which a user may change
             records=records.joined(),
             record_every=job.record_every,
             diverged=losses.diverged,

@@ -6,10 +6,9 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import PyTree
 
 from recurra.engine.experiment import Experiment, Start
-from recurra.engine.specialise import fastest
+from recurra.engine.specialise import adopted, tagged
 from recurra.network import NetworkWeights
 from recurra.step import LearningState, LearningStep
 
@@ -17,7 +16,7 @@ from recurra.step import LearningState, LearningStep
 def starting_from(given: Start | None, experiment: Experiment, seeds: int, steps: int) -> tuple[Experiment, Any]:
     """The experiment that starts from there, and what each seed starts from, leaves (seed, ...), or None.
 
-    A state decides which form of its learners goes on: the published one, or the one that engines put in its place.
+    A state that an engine kept is tagged with the form of its learners, and goes on in that form.
     """
     if given is None:
         return experiment, None
@@ -31,28 +30,13 @@ def starting_from(given: Start | None, experiment: Experiment, seeds: int, steps
         )
     began = _steps_before(given.t, steps)
     given = given._replace(t=None)
-    step = in_form_of(experiment.step, given.learners, seeds)
+    step, _ = adopted(experiment.step, given.learners if isinstance(given.learners, dict) else {})
     like = _first_state(step)
+    like = like._replace(learners=tagged(experiment.step, step, like.learners))
     # Whether labels may be missing, and states set back, is a matter of the task.
     given = given._replace(unlabelled=_count(given.unlabelled, like.unlabelled), first=_count(given.first, like.first))
     start = _for_seeds(given, like, seeds)
-    return dataclasses.replace(experiment, step=step, began=jnp.asarray(began, "int32") if began else None), start
-
-
-def in_form_of(step: LearningStep, learners: PyTree, seeds: int) -> LearningStep:
-    """The step with the form of its learners whose states these are, leaves (seed, ...) or without seeds.
-
-    If they belong to no form, it is the step itself.
-    """
-    forms = [step]
-    for platform in ("cpu", "gpu", "chip"):
-        of = lambda learner, platform=platform: fastest(learner, step.network.cell, platform, step.streams)
-        learners_there = {name: of(learner) for name, learner in step.learners.items()}
-        forms.append(dataclasses.replace(step, learners=learners_there))
-    for form in forms:
-        if _shapes_fit(learners, _first_state(form).learners, seeds):
-            return form
-    return step
+    return dataclasses.replace(experiment, began=jnp.asarray(began, "int32") if began else None), start
 
 
 def _first_state(step: LearningStep) -> LearningState:
@@ -75,13 +59,6 @@ def _steps_before(t: Any, steps: int) -> int:
 
 def _count(given: Any, like: Any) -> Any:
     return None if like is None else np.zeros(like.shape, like.dtype) if given is None else given
-
-
-def _shapes_fit(given: PyTree, like: PyTree, seeds: int) -> bool:
-    if jax.tree.structure(given) != jax.tree.structure(like):
-        return False
-    pairs = zip(jax.tree.leaves(given), jax.tree.leaves(like), strict=True)
-    return all(np.shape(leaf) in _shapes(wanted, seeds) for leaf, wanted in pairs)
 
 
 def _shapes(like: Any, seeds: int) -> tuple[tuple[int, ...], ...]:

@@ -101,4 +101,4 @@ def test_members_go_together_where_a_probe_multiplies_large_matrices(exact, monk
     monkeypatch.setattr(plan, "cores", lambda: 2)
     for probes, together in (({}, False), ({"exact": exact}, True)):
         whole, program = program_of(rc.KFRTRL(), 12, probes)
-        assert plan.is_vmapped(whole, program.jaxpr, 2**14, count=16, share=8) is together
+        assert plan.is_vmapped(whole, program.jaxpr, 2**14, share=8) is together

@@ -58,15 +58,15 @@ def test_seeds_that_carry_little_are_vmapped_and_others_go_one_by_one(monkeypatc
     assert sizes(rc.RFLO(), 12) == 6
     assert sizes(rc.RFLO(), 10) == 1  # too few for a core
     assert sizes(rc.RFLO(), 12, carried=tuning.VMAPPED_BYTES + 1) == 1
-    assert sizes(rc.UORO(), 12) == 1  # by its name
-    assert sizes(rc.RKFRTRL(), 12, carried=tuning.VMAPPED_BYTES + 1, n=40) == 6  # by its name too, with large products
-    assert sizes(rc.RKFRTRL(), 12, carried=tuning.VMAPPED_MOST_BYTES + 1, n=40) == 1
+    assert sizes(rc.FutureBPTT(T=3), 12) == 1  # its steps have a loop inside
+    assert sizes(rc.EfficientBPTT(T=3), 12) == 6  # its loop is taken seldom
+    assert sizes(rc.RKFRTRL(), 12, n=12) == 1  # it multiplies small matrices
 
 
 @pytest.mark.parametrize("cores", [1, 2, 16])
 def test_alike_members_go_in_groups_that_depend_on_the_program_alone(monkeypatch, cores):
     monkeypatch.setattr(plan, "cores", lambda: cores)
-    for learner, n, size in ((rc.RFLO(), 4, tuning.FIXED_MEMBERS), (rc.UORO(), 4, 1), (rc.RFLO(), 80, 1)):
+    for learner, n, size in ((rc.RFLO(), 4, tuning.FIXED_MEMBERS), (rc.FutureBPTT(T=3), 4, 1), (rc.RFLO(), 80, 1)):
         whole = experiment(rc.Network(rc.RNN(2, n), 2), learner, rc.Add(1, 2)).traced
         plans = [plan.plan(whole, jax.random.key(0), count, "cpu", rc.ScanEngine(alike=True)) for count in (1, 5, 900)]
         assert {(each.size, each.capacity) for each in plans} == {(size, plans[0].capacity)}

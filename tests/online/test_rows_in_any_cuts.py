@@ -1,5 +1,7 @@
 """One row at a time, many at once, in any cuts, or through the pure functions: the same predictions, the same model."""
 
+import re
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -266,3 +268,15 @@ def test_a_model_too_large_to_be_packed():
         one_by_one(loop, *stream(60))
     assert error.value.row == other.value.row == loop.rows
     assert all(np.isfinite(norm) for norm in loop.norms().values())
+
+
+@pytest.mark.parametrize("horizon", [0, 1])
+def test_where_labels_come_with_their_rows_the_cell_runs_once(horizon):
+    """Counted in the compiled program: an LSTM multiplies its four recurrent matrices once, or for both states."""
+    network = rc.Network(rc.LSTM(2, 33), 1, rc.SquaredError())
+    step = rc.OnlineStep(rc.LearningStep(network, {"applied": rc.Fixed()}, 0.1, gaps=True), horizon)
+    model = rc.Online(step)
+    model.learn_many(np.ones((3, 2)), np.ones((3, 1)))
+    program = model._program(model._kind).lower(*model._packed, model._buffer).compile().as_text()
+    products = len(re.findall(r"\[33\]\S* (?:dot|custom-call)\(", program)) or program.count("dot(")
+    assert products == (4 if horizon == 0 else 8), products

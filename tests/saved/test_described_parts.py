@@ -15,9 +15,8 @@ from hypothesis import strategies as st
 
 import recurra as rc
 from recurra.checks import Part
-from recurra.engine.late_rflo import LateRFLO
 from recurra.engine.lazy_rtrl import LazyRTRL
-from recurra.engine.shared_rflo import SharedRFLO
+from recurra.engine.specialise import FORMS
 from recurra.saved import parts
 from recurra.saved.parts import FUNCTIONS, PARTS, NotDescribedError, described, rebuilt
 
@@ -30,7 +29,7 @@ def step_of(learner=None, cell=None, **how):
 
 
 EXAMPLES = [
-    *(kind() for kind in rc.LEARNERS.values()), LazyRTRL(span=3), LateRFLO(), SharedRFLO(),
+    *(kind() for kind in rc.LEARNERS.values()), LazyRTRL(span=3), *(kind() for kind in FORMS[1:]),
     rc.Layered((rc.UORO(), rc.RFLO()), rc.RandomTargets()), rc.Layered(rc.PPProp(), rc.LocalLosses()),
     rc.SquaredError(), rc.SoftmaxCrossEntropy(), rc.SigmoidCrossEntropy(), rc.FiringRate(),
     *(kind(2, 3) for kind in rc.cells.CELLS.values()), rc.Stack(rc.RTU(2, 3), rc.GRU(6, 2)),

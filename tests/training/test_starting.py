@@ -9,9 +9,11 @@ import optax
 import pytest
 
 import recurra as rc
+from recurra.engine.lazy_rtrl import LazyRTRL
+from recurra.engine.specialise import InForm
 from recurra.step import APPLIED
 from recurra.training import train as training
-from small_runs import regression, series, train
+from small_runs import network, regression, series, train
 from taking_steps import compiled_step
 
 slow = pytest.mark.slow
@@ -247,3 +249,26 @@ def test_results_travel_between_processes_and_what_diverged_does_not_go_on():
     assert gone.diverged
     with pytest.raises(ValueError, match="The network of seed 1 is not finite"):
         gone.online(1)
+
+
+def test_states_carry_the_form_of_their_learner_and_go_on_in_it_with_the_same_bits():
+    """RTRL is half-way through a span of steps when the first run ends."""
+    first = train(rc.RTRL(), steps=21, seeds=2)
+    kept = first.states.learners[APPLIED]
+    assert isinstance(kept, InForm)
+    assert isinstance(kept.form, LazyRTRL)
+    second = train(rc.RTRL(), steps=5, seeds=2, weights=first.states)
+    assert isinstance(second.states.learners[APPLIED], InForm)
+    dense = lambda M: np.concatenate([np.ravel(leaf) for leaf in jax.tree.leaves(M)])
+    state, cell = jax.tree.map(lambda leaf: leaf[0], (kept, first.weights.cell))
+    lazy = dense(kept.form.influence(network().cell, cell, state.state))
+    published = train(rc.RTRL(), steps=21, seeds=2, engine=rc.ScanEngine(specialise=False)).states.learners[APPLIED]
+    M = rc.RTRL().influence(network().cell, cell, jax.tree.map(lambda leaf: leaf[0], published))
+    np.testing.assert_allclose(lazy, dense(M), rtol=1e-9, atol=1e-12)
+    assert np.abs(lazy).max() > 1e-3
+
+
+def test_a_state_of_another_learner_s_form_is_refused():
+    states = train(rc.RTRL(), steps=3).states
+    with pytest.raises(ValueError, match=r"made by LazyRTRL\(.*\), which does not stand for RFLO"):
+        train(rc.RFLO(), steps=3, weights=states)

@@ -20,8 +20,7 @@ from recurra.engine.on_chip.table import warps_for
 from recurra.engine.plan import Plan
 from recurra.engine.protocol import Members
 from recurra.engine.run import Advance, MembersRun, Placing
-from recurra.engine.specialise import numbers_for, specialised
-from recurra.step import LearningState
+from recurra.engine.specialise import in_form, numbers_for
 from recurra.tasks.base import BLOCK
 
 
@@ -72,24 +71,32 @@ class OnChipEngine:
 
     def prepare(self, experiment: Experiment, members: Members, window: int = 1) -> MembersRun:
         """Place all members before their first step, and compile."""
-        experiment, device = as_it_runs(experiment, members.start), self._device()
-        if not isinstance(members.start, LearningState):
-            members = members._replace(numbers=numbers_for(experiment, members.numbers))
-        count = len(members.keys)
-        check_fitting(experiment, device, count)
-        how = How(self.warps or warps_for(experiment, count, self.alike), self.precision, self.interpret)
-        carry, rows = shapes(experiment)
+        device, (form, start) = self._device(), in_form(experiment, members.start, "chip")
+        members = members._replace(numbers=numbers_for(form, members.numbers), start=start)
+        count, traced = len(members.keys), form.traced
+        check_fitting(traced, device, count)
+        how = How(self.warps or warps_for(traced, count, self.alike), self.precision, self.interpret)
+        carry, rows = shapes(traced)
         capacity = BLOCK * min(-(-self.chunk // BLOCK), most_blocks(rows, count))
         plan = Plan(count, capacity, BLOCK, False, bytes_of(carry), {})
         return MembersRun(
-            Placing(experiment, members, device, plan, _advance(how), window, has_strides=False, is_one_group=True)
+            Placing(
+                experiment.step,
+                form,
+                members,
+                device,
+                plan,
+                _advance(how),
+                window,
+                has_strides=False,
+                is_one_group=True,
+            )
         )
 
 
 def as_it_runs(experiment: Experiment, start: Start | None = None) -> Experiment:
-    """The experiment in the form that a kernel runs. A state that it starts from decides the form of its learners."""
-    traced = experiment.traced
-    return traced if isinstance(start, LearningState) else specialised(traced, "chip")
+    """The program that a kernel runs."""
+    return in_form(experiment, start, "chip")[0].traced
 
 
 def most_blocks(rows: PyTree, count: int) -> int:

@@ -40,7 +40,7 @@ def advance(
 
 def take(experiment: Experiment, learning: PyTree, row: tuple[Rows, PyTree], t: Int[Array, ""]) -> tuple[PyTree, Kept]:
     """Step t. Before the horizon of the task's labels nothing is learned, and the loss is nan."""
-    carry, kept = experiment.take(Carry(learning, None, None), row, t, experiment.later)
+    carry, kept = experiment.take(Carry(learning, None, None), row, t)
     if not experiment.horizon:
         return carry.learning, kept
     early = t < experiment.horizon
