@@ -33,7 +33,7 @@ if TYPE_CHECKING:  # what tools and readers see; at run time each name is import
     from recurra.network import Network as Network
     from recurra.online.defaults import forecaster as forecaster
     from recurra.online.defaults import race as race
-    from recurra.online.errors import Diverged as Diverged
+    from recurra.online.diverging import Diverged as Diverged
     from recurra.online.files import load as load
     from recurra.online.files import save as save
     from recurra.online.intervals import Intervals as Intervals
@@ -91,7 +91,7 @@ _HOMES = {
     "losses": ("FiringRate", "Loss", "Regularizer", "SigmoidCrossEntropy", "SoftmaxCrossEntropy", "SquaredError"),
     "network": ("Network",),
     "online.defaults": ("forecaster", "race"),
-    "online.errors": ("Diverged",),
+    "online.diverging": ("Diverged",),
     "online.files": ("load", "save"),
     "online.intervals": ("Intervals",),
     "online.model": ("Online",),

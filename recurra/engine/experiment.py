@@ -13,13 +13,52 @@ from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray, PyTree
 
 from recurra.cells.base import Cell, LazyWeights, Weights
 from recurra.cells.tick import Tick
-from recurra.engine import late_labels
 from recurra.engine.compiling import traced
 from recurra.learners.base import About, Learner, Unfaced
+from recurra.linalg import zeros_like
 from recurra.network import Network, NetworkWeights
 from recurra.step import DelayedState, DelayedStep, LearningState, LearningStep, Optimizer, Outcome
 from recurra.step.contracts import check_arrays, check_returns, is_own
 from recurra.tasks.base import BLOCK, Rows, Task
+
+# Labels that come rows later: a task with a horizon h has the label of row t - h in row t. For the first h steps
+# nothing can be learned, and rows are only observed. From then on every step learns the oldest row that waits, and
+# observes a new one. So what waits where follows from the number of the step, and no member carries it. The random
+# numbers of a row wait with it.
+
+
+def late_start(queue: DelayedStep, learning: LearningState, noise: PyTree[Any]) -> DelayedState:
+    """The state before the first row. `noise` has the shapes of a row's random numbers."""
+    return _bare(queue.start(learning, zeros_like(noise)))
+
+
+def late_observed(
+    queue: DelayedStep, state: DelayedState, rows: Rows, noise: PyTree, t: Int[Array, ""]
+) -> DelayedState:
+    """Step t < h: the row waits for its label."""
+    state = state._replace(oldest=jnp.zeros_like(t), filled=t)
+    return _bare(queue.observe(state, rows.x, rows.reset, noise)[0])
+
+
+def late_learned(
+    queue: DelayedStep, state: DelayedState, rows: Rows, noise: PyTree, t: Int[Array, ""], now: Int[Array, ""]
+) -> tuple[DelayedState, Outcome, Bool[Array, "*streams"] | None]:
+    """Step t ≥ h: the label is learned for the row h earlier; then row t waits. Learners call this step `now` - h.
+
+    Also returns the outcome for that earlier row, and whether its label counts; None: it does.
+    """
+    learning = state.learning._replace(t=now - queue.rows)
+    state = state._replace(learning=learning, oldest=t % queue.rows, filled=jnp.full_like(t, queue.rows))
+    present = rows.present
+    if rows.reset is not None:
+        present = ~queue.crosses_reset(state, rows.reset) & (True if present is None else present)
+    state, outcome = queue.learn(state, rows.label, queue.oldest(state).note, present)
+    return _bare(queue.observe(state, rows.x, rows.reset, noise)[0]), outcome, present
+
+
+def _bare(state: DelayedState) -> DelayedState:
+    """The state as members carry it."""
+    return state._replace(learning=state.learning._replace(t=None), oldest=None, filled=None)
 
 
 class Keys(NamedTuple):
@@ -153,7 +192,7 @@ class Experiment(eqx.Module):
         recorder = None if self.recorder is None else self.recorder.init(self.step, learning)
         if self.horizon:
             noise = jax.eval_shape(lambda: jax.tree.map(lambda rows: rows[0], self.step.noise(keys.noise, 1)))
-            learning = late_labels.start(self.queue, learning, noise)
+            learning = late_start(self.queue, learning, noise)
         return Carry(learning, task, recorder), keys
 
     def draw(self, carry: Carry, keys: Keys, number: Int[Array, ""]) -> tuple[PyTree[Array], Any]:
@@ -184,7 +223,7 @@ class Experiment(eqx.Module):
         rows, noise = row
         now = t if self.began is None else t + self.began
         if isinstance(carry.learning, DelayedState):
-            learning, outcome, present = late_labels.learned(self.queue, carry.learning, rows, noise, t, now)
+            learning, outcome, present = late_learned(self.queue, carry.learning, rows, noise, t, now)
             labelled = jnp.ones((), bool) if present is None else jnp.any(present)
         else:
             step = self._step_between_rounds
@@ -198,7 +237,7 @@ class Experiment(eqx.Module):
     def observe(self, carry: Carry, row: tuple[Rows, PyTree], t: Int[Array, ""]) -> Carry:
         """Step t before `horizon`: no label has come, and nothing is learned or kept."""
         assert isinstance(carry.learning, DelayedState)
-        return carry._replace(learning=late_labels.observed(self.queue, carry.learning, *row, t))
+        return carry._replace(learning=late_observed(self.queue, carry.learning, *row, t))
 
     @property
     def later(self) -> frozenset[str]:

@@ -24,21 +24,43 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Int, Key, PyTree
+from jaxtyping import Array, Float, Int, Key, PyTree
 
 from recurra.engine import tuning
-from recurra.engine.averaging import averaged
 from recurra.engine.compiling import compiled
 from recurra.engine.experiment import Carry, Experiment, Kept, Keys, Start
 from recurra.engine.fold import Running
 from recurra.engine.hardware import bytes_of, check_fits, cores
 from recurra.engine.plan import Plan
 from recurra.engine.protocol import Ends, Members, Piece
-from recurra.engine.settings import taken_along
+from recurra.engine.settings import settings_of_this_thread
 from recurra.engine.specialise import tagged
 from recurra.network import NetworkWeights
 from recurra.step import DelayedState, LearningState, LearningStep
 from recurra.tasks.base import BLOCK
+
+
+def averaged(
+    loss: Float[Array, "members capacity"], steps: int, every: int, platform: str
+) -> tuple[Float[Array, "members stretches"], Int[Array, " members"]]:
+    """Means over `every` steps each, and the first of so many `steps` whose loss is not finite; -1: none.
+
+    They are as precise as sums on the host. Only the means of whole stretches are of use.
+    """
+    with jax.enable_x64(True):
+        return compiled(_averaged, platform)(loss, np.int32(steps), every)
+
+
+def _averaged(
+    loss: Float[Array, "members capacity"], steps: Int[Array, ""], every: int
+) -> tuple[Float[Array, "members stretches"], Int[Array, " members"]]:
+    members, capacity = loss.shape
+    is_taken = jnp.arange(capacity, dtype="int32") < steps
+    loss = jnp.where(is_taken, loss, jnp.zeros_like(loss))  # after the last step it may be anything
+    stretches = loss[:, : capacity // every * every].reshape(members, -1, every).astype("float64")
+    wrong = ~jnp.isfinite(loss)
+    return stretches.mean(axis=2), jnp.where(wrong.any(axis=1), wrong.argmax(axis=1), -1)
+
 
 #: a group's numbers, carry and keys
 Group = tuple[PyTree, Carry, Keys]
@@ -74,7 +96,7 @@ class MembersRun:
 
     def __init__(self, placing: Placing):
         self.done, self._count = 0, len(placing.members.keys)
-        self._settings = taken_along()
+        self._settings = settings_of_this_thread()
         self._device, self._plan, self._advance_one = placing.device, placing.plan, placing.advance
         self._has_strides, platform = placing.has_strides, self._device.platform
         self._is_one_group, self._members = placing.is_one_group, placing.members

@@ -20,7 +20,7 @@ NAMES = (
 )
 
 
-def taken_along() -> Callable[[], AbstractContextManager[None]]:
+def settings_of_this_thread() -> Callable[[], AbstractContextManager[None]]:
     """A context in which any thread has the settings that this one has now."""
     now = {name: getattr(jax.config, f"jax_{name}") for name in NAMES if hasattr(jax, name)}
 

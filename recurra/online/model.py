@@ -16,12 +16,9 @@ from recurra.engine.hardware import core_device
 from recurra.engine.specialise import specialised_step
 from recurra.network import NetworkWeights
 from recurra.online import keeping
-from recurra.online.errors import Diverged
-from recurra.online.norms import Watch, grown, norms_of
-from recurra.online.origins import Origins
-from recurra.online.packing import Packing
-from recurra.online.program import ROWS, Kind, Program, no_outs, program_of
-from recurra.online.rows import Rows, explain, many_rows, one_label, one_row
+from recurra.online.diverging import Diverged, Watch, grown, norms_of
+from recurra.online.program import ROWS, Kind, Packing, Program, no_outs, program_of
+from recurra.online.rows import Origins, Rows, explain, many_rows, one_label, one_row
 from recurra.online.step import OnlineState, OnlineStep
 from recurra.saved.trees import arrays_of
 

@@ -1,24 +1,177 @@
-"""The compiled loop over rows, one for all uses.
+"""The compiled loop over rows, one for all uses, and how a model's state travels to it and back.
 
 A single row goes through the same program as many: a loop of as many rows as there are, at most `ROWS` a call. So it
 makes no difference to a bit how a stream is cut. Programs are kept for the process, and models that differ in numbers
 alone share one.
+
+A compiled program of a small network takes a microsecond or two, and so does every array that is passed to it or
+returned from it. So a small state travels as one vector of words. A large one travels as it is, since copying it would
+cost more.
 """
 
 import functools
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float
+import numpy as np
+from jaxtyping import Array, Float, PyTree
 
 from recurra.engine.compiling import multiplies_small, options_for
 from recurra.engine.hardware import core_device
-from recurra.online.packing import Packing
 from recurra.online.step import OnlineState, OnlineStep
 from recurra.step import GivenCredit, GivenError
+
+#: bytes from which on a tree travels as it is
+LARGE = 2**22
+#: the words that numbers of so many bytes travel as; whole numbers, since nothing in a processor rounds or flushes them
+WORDS = {4: "int32", 8: "int64"}
+
+
+@dataclass(frozen=True)
+class Packing:
+    """Where each array of a tree is found."""
+
+    structure: Any
+    shapes: tuple[tuple[int, ...], ...]
+    dtypes: tuple[str, ...]
+
+    @staticmethod
+    def of(tree: PyTree) -> "Packing":
+        """For trees like this one, of arrays or of their shapes."""
+        leaves, structure = jax.tree.flatten(tree)
+        return Packing(structure, tuple(leaf.shape for leaf in leaves), tuple(str(leaf.dtype) for leaf in leaves))
+
+    @functools.cached_property
+    def is_small(self) -> bool:
+        """Whether arrays travel together."""
+        sizes = (
+            math.prod(shape) * jnp.dtype(kind).itemsize for shape, kind in zip(self.shapes, self.dtypes, strict=True)
+        )
+        return sum(sizes) < LARGE
+
+    def pack(self, tree: PyTree) -> tuple[Array, ...]:
+        """The vectors, one for each kind of word; or all arrays of a large tree."""
+        leaves = jax.tree.leaves(tree)
+        if not self.is_small:
+            return tuple(leaves)
+        return tuple(jnp.concatenate([_words(leaves[i]) for i in members]) for members in self._members.values())
+
+    def unpack(self, packed: Sequence[Array]) -> PyTree:
+        """The tree again."""
+        if not self.is_small:
+            return jax.tree.unflatten(self.structure, packed)
+        leaves: list[Any] = [None] * len(self.shapes)
+        for vector, members in zip(packed, self._members.values(), strict=True):
+            for i, start in zip(members, self._starts(members), strict=True):
+                words = jax.lax.slice(vector, (start,), (start + math.prod(self.shapes[i]),))
+                leaves[i] = _numbers(words, self.dtypes[i]).reshape(self.shapes[i])
+        return jax.tree.unflatten(self.structure, leaves)
+
+    def pack_here(self, tree: PyTree) -> tuple[Any, ...]:
+        """What `pack` returns, by NumPy: nothing is compiled for a single use."""
+        leaves = jax.tree.leaves(tree)
+        if not self.is_small:
+            return tuple(leaves)
+        words = lambda i: np.asarray(leaves[i]).astype("int32" if self.dtypes[i] == "bool" else self.dtypes[i])
+        flat = lambda i: np.ravel(words(i)).view(_word(self.dtypes[i]))
+        return tuple(np.concatenate([flat(i) for i in members]) for members in self._members.values())
+
+    def unpack_here(self, packed: Sequence[Array]) -> PyTree:
+        """What `unpack` returns, as arrays of NumPy's."""
+        parts = [np.asarray(part) for part in packed]
+        if not self.is_small:
+            return jax.tree.unflatten(self.structure, parts)
+        leaves: list[Any] = [None] * len(self.shapes)
+        for vector, members in zip(parts, self._members.values(), strict=True):
+            for i, start in zip(members, self._starts(members), strict=True):
+                words = vector[start : start + math.prod(self.shapes[i])]
+                leaf = words != 0 if self.dtypes[i] == "bool" else words.view(self.dtypes[i])
+                leaves[i] = leaf.reshape(self.shapes[i])
+        return jax.tree.unflatten(self.structure, leaves)
+
+    def first(self, packed: Sequence[Array]) -> np.ndarray:
+        """The first array of the tree, on the host, without unpacking the others."""
+        words = np.asarray(packed[0])
+        if not self.is_small:
+            return words
+        return words[: math.prod(self.shapes[0])].view(self.dtypes[0]).reshape(self.shapes[0])
+
+    def first_row(self, packed: Sequence[Array]) -> tuple[np.ndarray, Any]:
+        """The first row of the first array, and the first number of its last row: `first`, in less time."""
+        words = np.asarray(packed[0])
+        if not self.is_small:
+            return words[0], words[-1, 0]
+        return words[: self._row].view(self.dtypes[0]), words[self._last]
+
+    @functools.cached_property
+    def _row(self) -> int:
+        return self.shapes[0][1]
+
+    @functools.cached_property
+    def _last(self) -> int:
+        return (self.shapes[0][0] - 1) * self.shapes[0][1]
+
+    def put_first(self, packed: Sequence[Array], row: int, number: Array) -> tuple[Array, ...]:
+        """The same with another number at the beginning of a row of the first array."""
+        if not self.is_small:
+            return packed[0].at[row, 0].set(number), *packed[1:]
+        place = row * self.shapes[0][1]
+        return jax.lax.dynamic_update_slice(packed[0], _words(number), (place,)), *packed[1:]
+
+    def is_finite(self, packed: Sequence[Array]) -> Array:
+        """Whether all floating-point numbers are finite. Of large trees, small arrays alone are asked, for speed."""
+        fine = jnp.ones((), bool)
+        for part, members in zip(
+            packed, self._members.values() if self.is_small else ([i] for i in self._all), strict=True
+        ):
+            fine &= self._floats_fine(part, members)
+        return fine
+
+    def _floats_fine(self, part: Array, members: list[int]) -> Array | bool:
+        floats = [i for i in members if jnp.issubdtype(self.dtypes[i], jnp.floating)]
+        if not floats or part.nbytes >= LARGE:
+            return True
+        words = jnp.ravel(part)[: sum(math.prod(self.shapes[i]) for i in floats)]
+        if self.dtypes[floats[0]] != "float32":
+            return jnp.all(jnp.isfinite(_numbers(words, self.dtypes[floats[0]])))
+        # The largest word tells, without its sign: whole numbers are compared several at a time, unlike others.
+        return jnp.max(_words(words) & 0x7FFFFFFF) < 0x7F800000
+
+    @functools.cached_property
+    def _members(self) -> dict[str, list[int]]:
+        """The arrays by the kind of word that they travel as, floating-point numbers first."""
+        members: dict[str, list[int]] = {}
+        is_float = [jnp.issubdtype(dtype, jnp.floating) for dtype in self.dtypes]
+        for i in sorted(self._all, key=lambda i: not is_float[i]):
+            members.setdefault(_word(self.dtypes[i]), []).append(i)
+        return members
+
+    @property
+    def _all(self) -> range:
+        return range(len(self.shapes))
+
+    def _starts(self, members: list[int]) -> list[int]:
+        sizes = [math.prod(self.shapes[i]) for i in members]
+        return [sum(sizes[:k]) for k in range(len(sizes))]
+
+
+def _word(dtype: str) -> str:
+    return "int32" if dtype == "bool" else WORDS.get(jnp.dtype(dtype).itemsize, dtype)
+
+
+def _words(leaf: Array) -> Array:
+    leaf = jnp.ravel(leaf)
+    return leaf.astype("int32") if leaf.dtype == bool else jax.lax.bitcast_convert_type(leaf, _word(str(leaf.dtype)))
+
+
+def _numbers(words: Array, dtype: str) -> Array:
+    return words != 0 if dtype == "bool" else jax.lax.bitcast_convert_type(words, dtype)
+
 
 #: the most rows that one call takes
 ROWS = 64

@@ -8,9 +8,9 @@ import numpy as np
 
 from recurra import checks
 from recurra.engine.hardware import cores
-from recurra.engine.settings import taken_along
+from recurra.engine.settings import settings_of_this_thread
 from recurra.online import keeping
-from recurra.online.errors import Diverged
+from recurra.online.diverging import Diverged
 from recurra.online.model import Online
 from recurra.online.rows import Rows, many_rows, one_row
 from recurra.online.settling import Waiting, labels_of
@@ -156,7 +156,7 @@ class Race:
         """What `_run` returns of every model; for many rows, and at first, in threads: compiled code holds no lock."""
         if len(rows.x) == 1 and self.rows > self.horizon:
             return [self._run(name, rows) for name in self.models]
-        there = taken_along()
+        there = settings_of_this_thread()
 
         def run(name: str) -> tuple[np.ndarray, Diverged | None]:
             with there():

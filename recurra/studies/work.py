@@ -20,9 +20,9 @@ from recurra.studies.order import Member, Order, Outcome, State
 from recurra.studies.parts import build
 from recurra.studies.places.checking import refusal, versions
 from recurra.studies.settings import Settings, checked
+from recurra.training.gathering import LossWindows
 from recurra.training.interrupts import Asked, asked_to_stop
 from recurra.training.result import mean_at_end
-from recurra.training.windows import LossWindows
 
 
 class UnfitError(RuntimeError):

@@ -23,7 +23,7 @@ from recurra.step import APPLIED
 from recurra.tasks.arrays import Arrays
 from recurra.tasks.base import Rows, Task
 from recurra.training.checkpoint import Gathered
-from recurra.training.windows import LossWindows
+from recurra.training.gathering import LossWindows
 
 #: steps of an endless task
 STEPS = 1000

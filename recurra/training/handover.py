@@ -16,8 +16,7 @@ from recurra.engine.protocol import Ends
 from recurra.engine.specialise import adopted
 from recurra.network import NetworkWeights
 from recurra.online.model import Online
-from recurra.online.noise import Noise
-from recurra.online.step import OnlineState, OnlineStep
+from recurra.online.step import Noise, OnlineState, OnlineStep
 from recurra.saved.parts import NotDescribedError, described, rebuilt
 from recurra.step import APPLIED, DelayedState, LearningState, LearningStep
 from recurra.tasks.base import BLOCK

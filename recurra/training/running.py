@@ -15,12 +15,11 @@ from recurra.engine.protocol import Engine, Members, Piece, Run
 from recurra.training.checkpoint import Checkpoint
 from recurra.training.console import say
 from recurra.training.evaluating import Evaluations, Plan, Together
-from recurra.training.gather import Gathering, Records
+from recurra.training.gathering import Gathering, LossWindows, Records
 from recurra.training.handover import MOST_BYTES, Handover
 from recurra.training.interrupts import Asked
 from recurra.training.progress import Report
 from recurra.training.result import Result
-from recurra.training.windows import LossWindows
 
 #: bytes of records that are worth a remark
 MUCH = 500e6

@@ -14,10 +14,9 @@ from recurra.network import Network
 from recurra.step import APPLIED, Optimizer
 from recurra.tasks.base import Task
 from recurra.training import arguments
-from recurra.training.checkpoint import EVERY, Checkpoint
+from recurra.training.checkpoint import EVERY, Checkpoint, identity_of
 from recurra.training.console import say
 from recurra.training.evaluating import Plan
-from recurra.training.identity import identity_of
 from recurra.training.interrupts import Interrupted, asked_to_stop
 from recurra.training.progress import progress as show_progress
 from recurra.training.recording import RecordFunction, StepRecorder

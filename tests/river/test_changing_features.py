@@ -11,9 +11,9 @@ import recurra as rc
 from driving import FOR_ONE_LAYER
 from recurra.online.model import Online
 from recurra.river import RNNClassifier, RNNForecaster, RNNRegressor
-from recurra.river.growth import LEARNERS, carried_on
-from recurra.river.losses import SeenCrossEntropy
+from recurra.river.classifier import SeenCrossEntropy
 from recurra.river.recipe import RIDGE, Recipe
+from recurra.river.stream import carried_on
 from recurra.step import APPLIED
 from river import datasets, feature_extraction
 
@@ -209,8 +209,8 @@ def test_a_learner_whose_memory_grows_starts_anew():
     new = new.online(8, 1)
     same = lambda arrays: {name: np.array_equal(arrays[name], new.state_arrays()[name]) for name in arrays}
     grown, kept = same(carried_on(old.online(4, 1), new).state_arrays()), same(old.online(8, 1).state_arrays())
-    assert all(grown[name] for name in grown if name.startswith(LEARNERS))
-    assert not any(kept[name] for name in kept if name.startswith(LEARNERS))
+    assert all(grown[name] for name in grown if name.startswith("state/delayed.learning.learners"))
+    assert not any(kept[name] for name in kept if name.startswith("state/delayed.learning.learners"))
     assert not grown["state/delayed.learning.weights.cell.0.rec"]
 
 

@@ -18,8 +18,8 @@ from recurra.engine import plan
 from recurra.saved import archive
 from recurra.saved.whole_files import InUseError, held, write_whole
 from recurra.training import checkpoint
+from recurra.training.gathering import LossWindows
 from recurra.training.interrupts import ASKING
-from recurra.training.windows import LossWindows
 from small_runs import asks_to_stop_after, network, train
 
 #: a program that takes a place, written in

@@ -7,9 +7,9 @@ import pytest
 
 import recurra as rc
 from driving import experiment
-from recurra.engine.averaging import averaged
 from recurra.engine.protocol import Members
-from recurra.training.windows import PIECE, LossWindows
+from recurra.engine.run import averaged
+from recurra.training.gathering import PIECE, LossWindows
 from small_runs import asks_to_stop_after, network, train
 
 #: an engine that takes whole strides on cores too, of 32 steps, and so averages losses as an accelerator does

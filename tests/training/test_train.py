@@ -13,7 +13,7 @@ from driving import distance, experiment
 from recurra.engine import hardware
 from recurra.engine.fold import advance
 from recurra.step import APPLIED
-from recurra.training.gather import Records
+from recurra.training.gathering import Records
 from small_runs import network, train
 
 

@@ -1,4 +1,4 @@
-"""How large the parts of a state are: what to look at when numbers grow."""
+"""Numbers that go wrong: the error, and what is said of norms that grow."""
 
 from collections.abc import Callable
 from typing import Any
@@ -8,6 +8,23 @@ import numpy as np
 
 from recurra.online.step import OnlineState
 from recurra.step import APPLIED
+
+
+class Diverged(ArithmeticError):  # noqa: N818 (it is what happened)
+    """A model's numbers are no longer finite. The model stays as it was before the call that found out.
+
+    >>> series, model = np.sin(np.arange(300) / 7)[:, None], rc.forecaster(n_in=1)
+    >>> try:
+    ...     predictions = model.learn_many(series, series)
+    ... except rc.Diverged as error:
+    ...     print(error.row)
+    """
+
+    def __init__(self, message: str, row: int):
+        super().__init__(message)
+        #: the row at which it was found
+        self.row = row
+
 
 #: what the norm of the learner's own state is called
 KEPT = "what the learner keeps"
