@@ -15,7 +15,7 @@ from recurra.cli import stopping
 from recurra.cli.comparison import is_of_same_command, print_table, run
 from recurra.cli.compiled import keep_compiled_programs
 from recurra.cli.extras import need
-from recurra.cli.learning.command import learn_command
+from recurra.cli.learning.options import learn_command
 from recurra.cli.options import setting
 from recurra.cli.output import Output
 from recurra.cli.streams import closing, complain

@@ -5,10 +5,16 @@ import math
 import numpy as np
 import pytest
 
-from recurra.cli.learning import least_squares
-from recurra.cli.learning.baselines import LastValue, SeasonalNaive, baselines, described
-from recurra.cli.learning.least_squares import LeastSquares
-from recurra.cli.learning.seasons import correlations, find_period
+from recurra.cli.learning.baselines import (
+    START,
+    LastValue,
+    LeastSquares,
+    SeasonalNaive,
+    baselines,
+    correlations,
+    described,
+    find_period,
+)
 
 NAN = math.nan
 
@@ -42,7 +48,7 @@ def by_brute_force(values, lead, lags, ridge):
         filled.append(value if not math.isnan(value) else filled[-1])
         first = t - len(filled) + 1  # the row of the first known value
         if scale is None:
-            if len(known) >= least_squares.START and np.std(known) > 0:
+            if len(known) >= START and np.std(known) > 0:
                 scale, start = (np.mean(known), np.std(known)), t
             else:
                 forecasts.append(filled[-1])

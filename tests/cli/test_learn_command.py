@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from learning_standin import Standin
-from recurra.cli.learning import kept, run
+from recurra.cli.learning import files, run
 from recurra.saved.archive import read, write
 
 STANDIN = [sys.executable, str(Path(__file__).parents[1] / "support" / "learning_standin.py")]
@@ -235,7 +235,7 @@ def test_a_row_that_the_model_rejects_is_a_bad_row(learn):
 def test_a_model_that_diverges_ends_the_run_and_leaves_the_checkpoint(learn, monkeypatch):
     rows = [[i % 5, i % 7] for i in range(200)]
     Path("a.csv").write_text(table([*rows[:150], [3, 666.25], *rows], ["y", "x"]))
-    monkeypatch.setattr(kept.Checkpoint, "is_due", lambda self, count: count == 128)
+    monkeypatch.setattr(files.Checkpoint, "is_due", lambda self, count: count == 128)
     how = ("--target", "y", "--checkpoint", "c.learn", "--predictions", "p.csv", "--out", "page", "--json")
     status, out, err = learn("a.csv", *how)
     assert status == 1
@@ -385,7 +385,7 @@ def test_wrong_inputs_are_explained(learn, arguments, said):
 
 def test_a_full_disk_costs_checkpoints_and_not_the_run(learn, monkeypatch):
     Path("a.csv").write_text(table(some_rows(600)))
-    real, calls = kept.write, []
+    real, calls = files.write, []
 
     def full(path, *arguments):
         calls.append(path)
@@ -393,7 +393,7 @@ def test_a_full_disk_costs_checkpoints_and_not_the_run(learn, monkeypatch):
             raise OSError(28, "No space left on device")
         real(path, *arguments)
 
-    monkeypatch.setattr(kept, "write", full)
+    monkeypatch.setattr(files, "write", full)
     how = ("a.csv", "--target", "y", "--checkpoint", "c.learn", "--checkpoint-every", 0)
     status, _, err = learn(*how)
     assert status == 0
@@ -416,7 +416,7 @@ def test_a_disk_that_stays_full_is_told_by_the_status(learn, monkeypatch):
     def full(*_):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(kept, "write", full)
+    monkeypatch.setattr(files, "write", full)
     status, out, _ = learn("a.csv", "--target", "y", "--checkpoint", "c.learn")
     assert (status, "300 rows" in out, os.path.exists("c.learn")) == (1, True, False)
 

@@ -10,8 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from recurra.cli.learning.demos import DEMOS
-from recurra.cli.learning.feeds import InputError
+from recurra.cli.learning.sources import DEMOS, InputError
 
 
 def npy(values):
@@ -86,7 +85,7 @@ def test_a_file_that_changed_is_said_to_be_so(installed, name):
 
 
 def test_a_package_that_is_missing_is_named(monkeypatch):
-    monkeypatch.setattr("recurra.cli.learning.demos.find_spec", lambda name: None)
+    monkeypatch.setattr("recurra.cli.learning.sources.find_spec", lambda name: None)
     with pytest.raises(
         InputError, match=r"pip install 'recurra\[demo\]', or only the file: pip install --no-deps river"
     ):

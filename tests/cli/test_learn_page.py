@@ -14,9 +14,7 @@ import numpy as np
 import pytest
 
 from processes import read_until
-from recurra.cli.learning.history import MOST as MOST_NOTES
-from recurra.cli.learning.history import TAIL, Delay, Notes, Tail
-from recurra.cli.learning.scores import MOST, Scores
+from recurra.cli.learning.scores import MOST, MOST_NOTES, TAIL, Delay, Notes, Scores, Tail
 from recurra.saved.archive import read
 
 STANDIN = [sys.executable, str(Path(__file__).parents[1] / "support" / "learning_standin.py")]
@@ -131,7 +129,7 @@ def test_a_terminal_shows_the_errors_so_far(tmp_path):
 
 
 def test_a_log_has_a_line_now_and_then(learn, monkeypatch):
-    monkeypatch.setattr("recurra.cli.learning.live.LOG_EVERY", 0.0)
+    monkeypatch.setattr("recurra.cli.learning.report.LOG_EVERY", 0.0)
     put(some_rows(300))
     _, _, err = learn("a.csv", "--target", "y")
     lines = [line for line in err.splitlines() if "RMSE" in line]

@@ -9,18 +9,15 @@ import math
 import numpy as np
 import pytest
 
-from recurra.cli.learning import times
-from recurra.cli.learning.columns import Encoder
-from recurra.cli.learning.csv_rows import CsvRows
-from recurra.cli.learning.feeds import GrowingFeed, InputError, file_feed, memory
-from recurra.cli.learning.kinds import CATEGORY, NUMBER, TRUTH, Choice, Layout, layout
-from recurra.cli.learning.sources import open_rows
-from recurra.cli.learning.table import Position, Row
-from recurra.cli.learning.values import BadValueError, number
+from recurra.cli.learning.columns import CATEGORY, NUMBER, TRUTH, Encoder, Layout, choose_layout
+from recurra.cli.learning.options import ColumnChoice
+from recurra.cli.learning.rows import CsvRows, Position, Row, open_rows
+from recurra.cli.learning.sources import InputError, memory, open_source
+from recurra.cli.learning.values import ISO, BadValueError, find_format, number, seconds
 
 
 class Drip:
-    """A feed that hands out its bytes in pieces, now and then none."""
+    """A source that hands out its bytes in pieces, now and then none."""
 
     name, may_lag, patience, size = "drip", True, 0.0, 0
 
@@ -94,13 +91,13 @@ def test_rows_are_the_same_however_the_bytes_arrive(seed):
 def test_reading_goes_on_after_any_row(seed, kind):
     rng = np.random.default_rng(seed)
     content, _ = a_table(rng)
-    feed = lambda: memory("a.csv", content) if kind == "memory" else Drip(content, rng)
-    table = CsvRows(feed())
+    source = lambda: memory("a.csv", content) if kind == "memory" else Drip(content, rng)
+    table = CsvRows(source())
     found = rows_of(table)
     for row in [None, *found[::7], found[-1]]:
         position = Position.of(table.after(row).plain())
-        later = CsvRows(feed())
-        later.go_on(position, table.how)
+        later = CsvRows(source())
+        later.resume(position, table.separator)
         assert later.columns == table.columns
         rest = []
         while not later.ended:
@@ -118,21 +115,21 @@ def test_reading_does_not_go_on_in_another_table(place):
     position = table.after(rows[1])
     changed = {"header": content.replace(b"x", b"z"), "last row": content.replace(b"3", b"7"), "cut": content[:9]}
     with pytest.raises(InputError, match=r"is not what it was when the checkpoint was written: up to row 2"):
-        CsvRows(memory("a.csv", changed[place])).go_on(position, ",")
+        CsvRows(memory("a.csv", changed[place])).resume(position, ",")
 
 
 @pytest.mark.parametrize("added", ["\n5,6\n", "\r\n5,6\n"])
 def test_a_last_line_without_an_end_may_get_one(added):
     table, rows = read("x,y\n1,2\n3,4")
     later = CsvRows(memory("a.csv", b"x,y\n1,2\n3,4" + added.encode()))
-    later.go_on(table.after(rows[-1]), ",")
+    later.resume(table.after(rows[-1]), ",")
     assert [row.cells for row in later.take(9)] == [["5", "6"]]
 
 
 def test_a_last_line_without_an_end_must_not_become_longer():
     table, rows = read("x,y\n1,2\n3,4")
     later = CsvRows(memory("a.csv", b"x,y\n1,2\n3,45\n"))
-    later.go_on(table.after(rows[-1]), ",")
+    later.resume(table.after(rows[-1]), ",")
     with pytest.raises(InputError, match="row 2, was not complete when it was read"):
         later.take(9)
 
@@ -209,7 +206,7 @@ def test_compressed_files_are_known_by_their_content(tmp_path, closing):
     path.write_bytes(gzip.compress(b"a,b\n1,2\n"))
     assert rows_of(closing(open_rows(str(path), follow=False)))[0].cells == ["1", "2"]
     with pytest.raises(InputError, match="cannot be followed"):
-        file_feed(path, follow=True)
+        open_source(path, follow=True)
     path.write_bytes(gzip.compress(b"a,b\n1,2\n" * 1000)[:-12])
     with pytest.raises(InputError, match="is damaged"):
         rows_of(closing(open_rows(str(path), follow=False)))
@@ -221,7 +218,7 @@ def test_compressed_files_are_known_by_their_content(tmp_path, closing):
 def test_a_growing_file_is_read_as_it_grows(tmp_path, closing):
     path = tmp_path / "a.csv"
     path.write_bytes(b"a,b\n")
-    table = closing(CsvRows(GrowingFeed(path)))
+    table = closing(CsvRows(open_source(path, follow=True)))
     assert not table.begin()
     with path.open("ab", buffering=0) as file:
         file.write(b'1,2\n3,"x\n')
@@ -247,7 +244,7 @@ def test_a_followed_file_that_changes_otherwise_ends_the_run(tmp_path, closing, 
     path = tmp_path / "a.csv"
     path.write_bytes(b"a,b\n1,2\n")
     path.with_name("b").write_bytes(b"a,b\n1,2\n3,4\n")
-    table = closing(CsvRows(GrowingFeed(path)))
+    table = closing(CsvRows(open_source(path, follow=True)))
     assert table.begin()
     change(path)
     with pytest.raises(InputError, match=said):
@@ -293,7 +290,7 @@ ROWS = [
 
 
 def chosen(choice=None, header=HEADER, rows=ROWS, horizon=1):
-    return layout("a.csv", header, rows, choice or Choice("y"), horizon)
+    return choose_layout("a.csv", header, rows, choice or ColumnChoice("y"), horizon)
 
 
 def test_kinds_are_told_from_the_first_rows():
@@ -302,18 +299,18 @@ def test_kinds_are_told_from_the_first_rows():
         ("y", NUMBER, ()), ("level", CATEGORY, ("high", "low")), ("wind", NUMBER, ()), ("dry", TRUTH, ()),
     ]  # fmt: skip
     assert found.time is not None
-    assert (found.time.name, found.time_format) == ("date", times.ISO)
+    assert (found.time.name, found.time_format) == ("date", ISO)
     assert Layout.of(found.plain()) == found
 
 
 @pytest.mark.parametrize(
     ("choice", "horizon", "names"),
     [
-        (Choice("y"), 0, ["y", "level", "wind", "dry"]),
-        (Choice("y", features=("wind",)), 1, ["y", "wind"]),
-        (Choice("y", features=("y",)), 1, ["y"]),
-        (Choice("y", ignore=("level", "dry")), 1, ["y", "wind"]),
-        (Choice("wind", features=("y",)), 0, ["wind", "y"]),
+        (ColumnChoice("y"), 0, ["y", "level", "wind", "dry"]),
+        (ColumnChoice("y", features=("wind",)), 1, ["y", "wind"]),
+        (ColumnChoice("y", features=("y",)), 1, ["y"]),
+        (ColumnChoice("y", ignore=("level", "dry")), 1, ["y", "wind"]),
+        (ColumnChoice("wind", features=("y",)), 0, ["wind", "y"]),
     ],
 )
 def test_columns_can_be_chosen(choice, horizon, names):
@@ -323,15 +320,15 @@ def test_columns_can_be_chosen(choice, horizon, names):
 @pytest.mark.parametrize(
     ("choice", "said"),
     [
-        (Choice("Y"), "`target` is 'Y', and a.csv has no such column: did you mean 'y'"),
-        (Choice("lvel"), "did you mean 'level'"),
-        (Choice("nothing at all"), "its columns are date, y, level, wind, dry"),
-        (Choice("y", ignore=("y",)), "which is the target"),
-        (Choice("y", features=("wind",), ignore=("wind",)), "both name 'wind'"),
-        (Choice("y", time="wind", features=("wind",)), "something else too"),
-        (Choice("y", time="level"), "'low' in it is no date or time"),
-        (Choice("level"), "text in the target 'level', such as 'low'"),
-        (Choice(""), "has no such column"),
+        (ColumnChoice("Y"), "`target` is 'Y', and a.csv has no such column: did you mean 'y'"),
+        (ColumnChoice("lvel"), "did you mean 'level'"),
+        (ColumnChoice("nothing at all"), "its columns are date, y, level, wind, dry"),
+        (ColumnChoice("y", ignore=("y",)), "which is the target"),
+        (ColumnChoice("y", features=("wind",), ignore=("wind",)), "both name 'wind'"),
+        (ColumnChoice("y", time="wind", features=("wind",)), "something else too"),
+        (ColumnChoice("y", time="level"), "'low' in it is no date or time"),
+        (ColumnChoice("level"), "text in the target 'level', such as 'low'"),
+        (ColumnChoice(""), "has no such column"),
     ],
 )
 def test_a_wrong_choice_of_columns_is_explained(choice, said):
@@ -341,7 +338,7 @@ def test_a_wrong_choice_of_columns_is_explained(choice, said):
 
 def test_horizon_0_needs_another_column():
     with pytest.raises(InputError, match="no column beside the target"):
-        chosen(Choice("y", features=("y",)), horizon=0)
+        chosen(ColumnChoice("y", features=("y",)), horizon=0)
 
 
 @pytest.mark.parametrize(
@@ -362,7 +359,7 @@ def test_texts_that_are_no_categories_are_refused():
     rows = [[str(i), f"text {i}"] for i in range(40)]
     with pytest.raises(InputError, match=r'40 different texts in the column \'name\', such as .* --ignore "name"'):
         chosen(header=["y", "name"], rows=rows)
-    assert [each.name for each in chosen(Choice("y", ignore=("name",)), ["y", "name"], rows).inputs] == ["y"]
+    assert [each.name for each in chosen(ColumnChoice("y", ignore=("name",)), ["y", "name"], rows).inputs] == ["y"]
     with pytest.raises(InputError, match="long texts"):
         chosen(header=["y", "name"], rows=[["1", "x" * 10**6]])
 
@@ -384,31 +381,31 @@ def test_decimal_commas_are_refused(column):
     ],
 )  # fmt: skip
 def test_dates_are_known_as_they_are_commonly_written(cell, wanted):
-    how = times.find_format([cell])
+    how = find_format([cell])
     assert how is not None
-    assert times.seconds(cell, how) == np.datetime64(wanted).astype("datetime64[s]").astype(int)
-    assert math.isnan(times.seconds("soon", how))
+    assert seconds(cell, how) == np.datetime64(wanted).astype("datetime64[s]").astype(int)
+    assert math.isnan(seconds("soon", how))
 
 
 @pytest.mark.parametrize("cells", [[], ["20160131"], ["17"], ["2016-01-31", "soon"], ["1.5"]])
 def test_what_is_no_date_is_not_taken_for_one(cells):
-    assert times.find_format(cells) is None or cells == ["20160131"]
+    assert find_format(cells) is None or cells == ["20160131"]
     assert chosen(header=["y", "x"], rows=[["1", cell] for cell in cells if cell != "soon"][:1] or [["1", "2"]]).inputs
 
 
 def test_a_time_may_be_seconds_where_it_is_named():
     header, rows = ["y", "when"], [["1", "1451606400"], ["2", "1451606460"]]
     assert [each.name for each in chosen(header=header, rows=rows).inputs] == ["y", "when"]
-    found = chosen(Choice("y", time="when"), header, rows)
+    found = chosen(ColumnChoice("y", time="when"), header, rows)
     assert [each.name for each in found.inputs] == ["y"]
-    assert times.seconds("1451606400", found.time_format) == times.seconds("1451606400000", found.time_format)
+    assert seconds("1451606400", found.time_format) == seconds("1451606400000", found.time_format)
 
 
 # Rows as numbers
 
 
 def encoded(rows, header=HEADER, first=ROWS, horizon=1):
-    encoder = Encoder(layout("a.csv", header, first, Choice("y"), horizon))
+    encoder = Encoder(choose_layout("a.csv", header, first, ColumnChoice("y"), horizon))
     return encoder, *encoder.encode([Row(i + 1, i + 2, b"", cells) for i, cells in enumerate(rows)])
 
 

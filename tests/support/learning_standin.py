@@ -82,11 +82,11 @@ class Standin:
 
 def put_in(set_attribute):
     """Put it in the place of the models, by `setattr` or a test's own."""
-    from recurra.cli.learning import models
+    from recurra.cli.learning import session
 
-    set_attribute(models, "build", lambda choice, n_in, horizon: Standin(n_in, horizon))
-    set_attribute(models, "restored", lambda choice, description, arrays: Standin.from_saved(description, arrays))
-    set_attribute(models, "diverged", lambda: Diverged)
+    set_attribute(session, "build_model", lambda choice, n_in, horizon: Standin(n_in, horizon))
+    set_attribute(session, "restore_model", lambda choice, description, arrays: Standin.from_saved(description, arrays))
+    set_attribute(session, "divergence", lambda: Diverged)
 
 
 def slow_down(seconds):

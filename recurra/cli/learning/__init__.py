@@ -1,5 +1,6 @@
 """`recurra learn`: predict, score, then learn, row by row of a table.
 
-`feeds` brings bytes, `csv_rows` cuts them into rows, `columns` turns rows into numbers. `run` passes these to the model
-and to the `baselines`, keeps `scores`, and saves all of it with `kept`, so that a run can go on after any end.
+`options` says what was asked for. `sources` brings bytes, `rows` cuts them into rows, `columns` turns these into
+numbers. `session` passes them to the model and to the `baselines`, and keeps `scores`. `run` repeats that until the
+input ends, and saves all of it with `files`, so that a run can continue however it ended.
 """

@@ -10,8 +10,8 @@ from matplotlib.dates import AutoDateLocator, ConciseDateFormatter
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
 
-from recurra.cli.learning import times
 from recurra.cli.learning.session import Session
+from recurra.cli.learning.values import moment
 from recurra.pages.page import PageFigure
 from recurra.pages.plots import FAINT, INK, MUTED, options, sheet, style
 
@@ -90,7 +90,7 @@ def predictions(session: Session) -> Figure:
         x: Any = rows[last] if moments is None else moments
         if np.isfinite(width[last]).any():
             low, high = predicted[last] - width[last], predicted[last] + width[last]
-            level = f"{session.wishes.interval:g} interval"
+            level = f"{session.options.interval:g} interval"
             lines.fill_between(x, low, high, color=MODEL, alpha=0.15, linewidth=0, label=level)
         lines.plot(x, truth[last], color=INK, linewidth=1.2, label="truth")
         lines.plot(x, predicted[last], color=MODEL, linewidth=1.2, label="prediction")
@@ -113,7 +113,7 @@ def _moments(seconds: np.ndarray) -> list[Any] | None:
     """Times for an axis; None if not all are known and in order."""
     if not len(seconds) or not np.isfinite(seconds).all() or (np.diff(seconds) < 0).any():
         return None
-    found = [times.moment(value) for value in seconds.tolist()]
+    found = [moment(value) for value in seconds.tolist()]
     return None if None in found else found
 
 

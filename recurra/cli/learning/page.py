@@ -3,11 +3,11 @@
 from pathlib import Path
 
 from recurra import __version__
-from recurra.cli.learning import models, report
+from recurra.cli.learning import report
 from recurra.cli.learning.figures import all_figures
-from recurra.cli.learning.live import number
-from recurra.cli.learning.places import PAGE
-from recurra.cli.learning.session import Session
+from recurra.cli.learning.files import PAGE
+from recurra.cli.learning.report import number
+from recurra.cli.learning.session import Session, notes_of
 from recurra.pages.page import write_page
 
 
@@ -20,7 +20,7 @@ def write_run(folder: Path, session: Session, name: str) -> Path:
         "verdict": report.verdict(session),
         "lines": lines,
         "best": min((line.rmse for line in lines if line.rmse is not None), default=None),
-        "remarks": [*report.remarks(session, name), *models.notes(session.model)],
+        "remarks": [*report.remarks(session, name), *notes_of(session.model)],
         "figures": list(all_figures(session)),
         "settings": _settings(session),
     }
@@ -33,14 +33,14 @@ def _ahead(horizon: int) -> str:
 
 def _settings(session: Session) -> dict[str, str]:
     """What the run was asked for, and what it made of it."""
-    layout, wishes = session.encoder.layout, session.wishes
-    asked = {option: value for option, value in wishes.shaping().items() if value not in (None, [])}
+    layout, options = session.encoder.layout, session.options
+    asked = {option: value for option, value in options.result_settings().items() if value not in (None, [])}
     inputs = ", ".join(session.encoder.names)
     return {
         "target": layout.target.name,
         "inputs": inputs if len(inputs) < 2000 else f"{len(session.encoder.names):,} columns",
         **({"time": layout.time.name} if layout.time else {}),
-        "model": wishes.model.name,
+        "model": options.model.name,
         **{option: ", ".join(value) if isinstance(value, list) else str(value) for option, value in asked.items()},
         "recurra": __version__,
     }

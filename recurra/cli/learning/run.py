@@ -5,16 +5,15 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 
 from recurra.cli import stopping
-from recurra.cli.learning import kinds, models, sources
-from recurra.cli.learning.columns import BadRowError
-from recurra.cli.learning.feeds import InputError
-from recurra.cli.learning.kept import Checkpoint, DiskFullError, Saved
-from recurra.cli.learning.live import Progress
-from recurra.cli.learning.places import take_places
-from recurra.cli.learning.predictions import Predictions
-from recurra.cli.learning.session import DivergedError, Session, of_part
-from recurra.cli.learning.table import Row, Rows
-from recurra.cli.learning.wishes import Wishes
+from recurra.cli.learning import report
+from recurra.cli.learning.columns import SAMPLE, BadRowError, Layout, choose_layout
+from recurra.cli.learning.files import Checkpoint, DiskFullError, Predictions, Saved, claim_files
+from recurra.cli.learning.options import LearnOptions
+from recurra.cli.learning.report import Progress
+from recurra.cli.learning.rows import Row, Rows, open_demo, open_rows
+from recurra.cli.learning.session import DivergedError, Session, notes_of
+from recurra.cli.learning.sources import InputError
+from recurra.cli.streams import complain, say_lost
 from recurra.studies.settings import SettingsError
 from recurra.training.console import say
 from recurra.training.interrupts import Asked, asked_to_stop
@@ -26,7 +25,7 @@ PAUSE = 0.1
 
 
 @dataclass(frozen=True)
-class Ending:
+class Outcome:
     """How a run ended: its exit status, and what is wrong, if something is."""
 
     status: int = 0
@@ -38,25 +37,22 @@ class Ending:
 class Run:
     """A session with its input and its files."""
 
-    def __init__(self, wishes: Wishes, rows: Rows, saved: Saved | None, asked: Asked):
-        self.wishes, self.rows, self._asked = wishes, rows, asked
+    def __init__(self, options: LearnOptions, rows: Rows, saved: Saved | None, asked: Asked):
+        self.options, self.rows, self._asked = options, rows, asked
         self.session: Session
         self._waiting: list[Row] = []
         #: the last row that was dealt with, or where an earlier run left off
         self._last: Row | None = None
         self._position = saved.position if saved else None
         self._predictions: Predictions | None = None
-        every, stop = wishes.checkpoint_every, wishes.stop_when_full
-        self.checkpoint = Checkpoint(wishes.checkpoint, every, stop) if wishes.checkpoint else None
+        every, stop = options.checkpoint_every, options.stop_when_full
+        self.checkpoint = Checkpoint(options.checkpoint, every, stop) if options.checkpoint else None
         self._said: set[str] = set()
 
-    def go_on(self, saved: Saved) -> None:
+    def resume(self, saved: Saved) -> None:
         """Take up an earlier run."""
-        layout = kinds.Layout.of(saved.layout)
-        arrays = of_part(saved.arrays, "model")
-        self.session = Session(self.wishes, layout, models.restored(self.wishes.model, saved.session["model"], arrays))
         try:
-            self.session.restore(saved.arrays, saved.session)
+            self.session = Session.restored(self.options, Layout.of(saved.layout), saved.arrays, saved.session)
         except (KeyError, ValueError, TypeError, IndexError) as error:
             raise SettingsError(
                 f"`checkpoint` is {saved.path}, which another version of recurra wrote, or which is not whole "
@@ -66,52 +62,49 @@ class Run:
 
     def begin(self) -> bool:
         """Begin a new run once there are rows; whether there are any."""
-        while not self.rows.begin():
-            if self._asked.signal:
-                return False
-            time.sleep(PAUSE)
-        self._waiting = self.rows.take(kinds.SAMPLE, patient=True)
-        while not self._waiting:
-            if self.rows.ended:
+        has_header = False
+        while True:
+            has_header = has_header or self.rows.begin()
+            self._waiting = self.rows.take(SAMPLE, patient=True) if has_header else []
+            if self._waiting:
+                break
+            if has_header and self.rows.ended:
                 raise InputError(f"{self.rows.name} has a header, and no rows.")
             if self._asked.signal:
                 return False
             time.sleep(PAUSE)
-            self._waiting = self.rows.take(kinds.SAMPLE, patient=True)
         sample = [row.cells for row in self._waiting if not row.problem]
-        columns = self.wishes.columns
-        layout = kinds.layout(self.rows.name, self.rows.columns, sample, columns, self.wishes.horizon)
-        model = models.build(self.wishes.model, layout.width, self.wishes.horizon)
-        self.session = Session(self.wishes, layout, model)
+        layout = choose_layout(self.rows.name, self.rows.columns, sample, self.options.columns, self.options.horizon)
+        self.session = Session(self.options, layout)
         # Before the file of predictions is there: that of a killed run must not be in the way of the same command.
         self._save()
         self._open_predictions(0)
         return True
 
     def _open_predictions(self, length: int) -> None:
-        if self.wishes.predictions is not None:
-            self._predictions = Predictions(self.wishes.predictions, length)
+        if self.options.predictions is not None:
+            self._predictions = Predictions(self.options.predictions, length)
             if not length:
                 self._predictions.add([self.session.header()])
 
-    def work(self, progress: Progress) -> Ending:
+    def work(self, progress: Progress) -> Outcome:
         """Learn until the input ends, or something else ends the run."""
         try:
             while not self._asked.signal:
                 if not self._step(progress):
                     break
         except BadRowError as error:
-            return Ending(2, f"{self.rows.name}, {error}. Correct it, or leave bad rows out with --on-bad skip.")
+            return Outcome(2, f"{self.rows.name}, {error}. Correct it, or leave bad rows out with --on-bad skip.")
         except InputError as error:
-            return Ending(2, str(error))
+            return Outcome(2, str(error))
         except DivergedError as error:
-            self._keep(error.lines)
-            return Ending(1, str(error), is_good=False)
+            self._write_predictions(error.lines)
+            return Outcome(1, str(error), is_good=False)
         except DiskFullError as error:
-            return Ending(1, str(error), is_good=False)
+            return Outcome(1, str(error), is_good=False)
         except OSError as error:
-            return Ending(1, f"`predictions` is {self.wishes.predictions}, which could not be written: {error}.")
-        return Ending(128 + self._asked.signal if self._asked.signal else 0)
+            return Outcome(1, f"`predictions` is {self.options.predictions}, which could not be written: {error}.")
+        return Outcome(128 + self._asked.signal if self._asked.signal else 0)
 
     def _step(self, progress: Progress) -> bool:
         """Take the next rows; whether there may be more."""
@@ -124,7 +117,7 @@ class Run:
             self._take(rows)
         else:
             time.sleep(PAUSE)
-        for note in models.notes(self.session.model):
+        for note in notes_of(self.session.model):
             if note not in self._said:
                 say(note)
             self._said.add(note)
@@ -136,17 +129,17 @@ class Run:
     def _take(self, rows: list[Row]) -> None:
         while rows:
             lines, bad = self.session.take(rows)
-            self._keep(lines)
+            self._write_predictions(lines)
             done = len(lines)
             self._last = rows[done - 1] if done else self._last
             if bad is None:
                 return
-            if not self.wishes.skip_bad:
+            if not self.options.skip_bad:
                 raise bad
             self.session.skip(rows[done], str(bad))
             self._last, rows = rows[done], rows[done + 1 :]
 
-    def _keep(self, lines: list[list]) -> None:
+    def _write_predictions(self, lines: list[list]) -> None:
         if self._predictions is not None and lines:
             self._predictions.add(lines)
 
@@ -154,19 +147,17 @@ class Run:
         if self.checkpoint is None:
             return True
         position = self._position if self._last is None and self._position else self.rows.after(self._last)
-        reading = {"position": position.plain(), "how": self.rows.how}
+        reading = {"position": position.plain(), "how": self.rows.separator}
         return self.checkpoint.save(self.session, reading, self._predictions)
 
-    def finish(self, ending: Ending) -> bool:
+    def finish(self, outcome: Outcome) -> bool:
         """Save what there is, and close the file of predictions; whether all is on the disk."""
         kept = True
         try:
-            kept = self._save() if ending.is_good else True
+            kept = self._save() if outcome.is_good else True
             if self._predictions is not None:
                 self._predictions.settle()
         except (OSError, DiskFullError) as error:
-            from recurra.cli.streams import complain
-
             complain(str(error))
             kept = False
         finally:
@@ -175,32 +166,67 @@ class Run:
         return kept
 
 
-def learn(wishes: Wishes) -> int:
+def learn(options: LearnOptions) -> int:
     """Learn from a table as it was asked for; the exit status."""
-    from recurra.cli.learning.ending import tell
-
     with ExitStack() as stack:
-        take_places(wishes, stack)
-        saved = Saved(wishes.checkpoint) if wishes.checkpoint is not None and wishes.checkpoint.exists() else None
+        claim_files(options, stack)
+        saved = Saved(options.checkpoint) if options.checkpoint is not None and options.checkpoint.exists() else None
         if saved is not None:
-            saved.check(wishes.shaping())
-        rows = sources.open_demo(wishes.demo) if wishes.demo else sources.open_rows(wishes.file, wishes.follow)
+            saved.check(options.result_settings())
+        rows = open_demo(options.demo) if options.demo else open_rows(options.file, options.follow)
         stack.callback(rows.close)
         if saved is not None:
-            rows.go_on(saved.position, saved.how)
+            rows.resume(saved.position, saved.separator)
         stopping.hand_over()  # signals are noted from now on
         stopping.keep()
         with asked_to_stop() as asked:
-            run = Run(wishes, rows, saved, asked)
+            run = Run(options, rows, saved, asked)
             if saved is not None:
-                run.go_on(saved)
+                run.resume(saved)
             elif not run.begin():
                 say("Interrupted before the first row.")
                 return 128 + (asked.signal or 0)
             before = run.session.rows + run.session.skipped
             with Progress(rows.name) as progress:
                 progress.begin(run.session)
-                ending = run.work(progress)
-            kept = run.finish(ending)
+                outcome = run.work(progress)
+            kept = run.finish(outcome)
             is_new = run.session.rows + run.session.skipped != before or saved is None
-            return tell(run.session, rows.name, ending, kept, is_new)
+            return _report(run.session, rows.name, outcome, kept, is_new)
+
+
+def _report(session: Session, name: str, outcome: Outcome, kept: bool, is_new: bool) -> int:
+    """Report on a run; its exit status."""
+    options = session.options
+    page, drawn = None, True
+    if options.out is not None:
+        page = _write_page(session, name)
+        drawn = page is not None
+    if not is_new:
+        say(f"There is nothing new in {name} since row {session.last_row:,}.")
+    if options.as_json:
+        more = {"interrupted": outcome.status > 2, "error": outcome.error or None, "page": page}
+        report.print_json(session, name, **more)
+    else:
+        report.print_report(session, name)
+    say_lost(repeat=True)
+    if page:
+        say(f"The page is {page}.")
+    if outcome.error:
+        complain(outcome.error)
+    elif outcome.status:
+        again = " The same command goes on from there." if options.checkpoint and kept else ""
+        say(f"Interrupted after {session.rows:,} rows.{again}")
+    return outcome.status or (0 if kept and drawn else 1)
+
+
+def _write_page(session: Session, name: str) -> str | None:
+    """Write the page; where it is, None if that failed."""
+    from recurra.cli.learning.page import write_run
+
+    assert session.options.out is not None
+    try:
+        return str(write_run(session.options.out, session, name))
+    except OSError as error:
+        complain(f"The page could not be written to {session.options.out}: {error.strerror or error}.")
+        return None

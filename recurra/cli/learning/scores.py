@@ -1,19 +1,26 @@
-"""Errors of several forecasts on the same rows: of the whole run, of its recent part, and window by window.
+"""What a run remembers of its forecasts: errors, ranges, forecasts not yet due, the latest rows, shares over time.
 
-Sums run row by row, so they do not depend on how the rows were cut into batches. Memory does not grow with the run:
-once there are too many windows, each two become one.
+`state` returns what the next row needs, as arrays, and `restore` takes it. Nothing depends on how the rows were cut
+into batches: errors are summed row by row. Memory does not grow with the run: once there are too many windows of
+errors, each two become one.
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
+
+from recurra.online.intervals import HalfWidth
 
 #: the recent part: weights fall to 1/e in this many scored rows
 MEMORY = 1000
 #: rows of a window at first, and the number of windows at which pairs are joined
 WINDOW, MOST = 8, 256
+#: rows that are shown at the end
+TAIL = 2000
+#: rows between two notes of the shares at first, and the number of notes at which every other one is dropped
+NOTE_EVERY, MOST_NOTES = 128, 256
 
 
 class Errors(NamedTuple):
@@ -93,14 +100,135 @@ class Scores:
             return ends, np.sqrt(rows[:, 1:] / np.where(rows[:, :1] > 0, rows[:, :1], math.nan))
 
     def state(self) -> dict[str, np.ndarray]:
-        """What the next row needs to know."""
         closed = np.array(self._closed).reshape(-1, 1 + self._count)
         numbers = np.array([self.window, self._filled], np.int64)
         sums = {"total": np.array(self._total), "recent": np.array(self._recent), "current": np.array(self._current)}
         return {**sums, "closed": closed, "numbers": numbers}
 
     def restore(self, state: dict[str, np.ndarray]) -> None:
-        """Go on from there."""
         self._total, self._recent = state["total"].tolist(), state["recent"].tolist()
         self._current, self._closed = state["current"].tolist(), state["closed"].tolist()
         self.window, self._filled = map(int, state["numbers"])
+
+
+class Interval:
+    """Half-widths for forecasts whose errors come to be known later."""
+
+    def __init__(self, level: float):
+        self.level = level
+        self._half = HalfWidth(level)
+        #: rows with a range, and those of them whose truth was in it
+        self.rows, self.inside = 0, 0
+
+    @property
+    def width(self) -> float:
+        """The half-width; NaN if no error is known yet."""
+        return self._half.now
+
+    def see(self, truth: float, forecast: float, width: float) -> float:
+        """Learn from a row whose forecast had this half-width, NaN if it had none; the half-width from now on."""
+        error = abs(truth - forecast)
+        if math.isfinite(error) and math.isfinite(width):
+            self.rows += 1
+            self.inside += error <= width
+        self._half.see(error)
+        return self.width
+
+    def state(self) -> dict[str, np.ndarray]:
+        return {"half": np.array(self._half.numbers()), "counts": np.array([self.rows, self.inside], np.int64)}
+
+    def restore(self, state: dict[str, np.ndarray]) -> None:
+        self._half.restore(state["half"].tolist())
+        self.rows, self.inside = map(int, state["counts"])
+
+
+class Delay:
+    """Hands out what it was given so many rows ago; NaN before."""
+
+    def __init__(self, rows: int, width: int):
+        self._kept = np.full((rows, width), math.nan)
+
+    def pass_on(self, values: np.ndarray) -> np.ndarray:
+        """Take values in, (rows, width), and hand out as many older ones."""
+        joined = np.concatenate([self._kept, values])
+        self._kept = joined[len(values) :]
+        return joined[: len(values)]
+
+    @property
+    def oldest(self) -> np.ndarray:
+        """The values that are handed out next, (width,)."""
+        return self._kept[0]
+
+    @property
+    def newest(self) -> np.ndarray:
+        """The values taken in last, (width,); NaN if there were none."""
+        return self._kept[-1]
+
+    def state(self) -> dict[str, np.ndarray]:
+        return {"kept": self._kept.copy()}
+
+    def restore(self, state: dict[str, np.ndarray]) -> None:
+        self._kept = state["kept"].copy()
+
+
+class Tail:
+    """The latest rows, (rows, width)."""
+
+    def __init__(self, width: int):
+        self.rows = np.empty((0, width))
+
+    def add(self, rows: np.ndarray) -> None:
+        """Append rows, and forget those before the latest."""
+        self.rows = np.concatenate([self.rows, rows])[-TAIL:]
+
+    def state(self) -> dict[str, np.ndarray]:
+        return {"rows": self.rows.copy()}
+
+    def restore(self, state: dict[str, np.ndarray]) -> None:
+        self.rows = state["rows"].copy()
+
+
+class Notes:
+    """Numbers noted now and then: the time, and the shares of a race's members.
+
+    They are noted after rows that are multiples of `every`, which doubles when there are too many. Batches have to end
+    there, so that the notes do not depend on how the rows were cut.
+    """
+
+    def __init__(self) -> None:
+        self.every = NOTE_EVERY
+        self.names: tuple[str, ...] = ()
+        self.rows: list[int] = []
+        self.values: list[list[float]] = []
+
+    def room(self, row: int) -> int:
+        """How many rows there are until the next note."""
+        return self.every - row % self.every
+
+    def add(self, row: int, seconds: float, shares: Mapping[str, float]) -> None:
+        """Note after this many rows, if it is time to."""
+        if row % self.every:
+            return
+        self.names = self.names or tuple(shares)
+        self.rows.append(row)
+        self.values.append([seconds, *(float(shares.get(name, math.nan)) for name in self.names)])
+        if len(self.rows) == MOST_NOTES:
+            self.rows, self.values = self.rows[1::2], self.values[1::2]
+            self.every *= 2
+
+    def times(self) -> np.ndarray:
+        """The time of each note."""
+        return np.array([values[0] for values in self.values])
+
+    def shares(self) -> np.ndarray:
+        """(notes, members)."""
+        return np.array([values[1:] for values in self.values]).reshape(len(self.rows), len(self.names))
+
+    def state(self) -> dict[str, np.ndarray]:
+        """All that was noted, but the names."""
+        values = np.array(self.values).reshape(len(self.rows), 1 + len(self.names))
+        return {"rows": np.array(self.rows, np.int64), "values": values, "every": np.array([self.every], np.int64)}
+
+    def restore(self, state: dict[str, np.ndarray], names: tuple[str, ...]) -> None:
+        self.rows, self.values = state["rows"].tolist(), state["values"].tolist()
+        self.every, self.names = int(state["every"][0]), names

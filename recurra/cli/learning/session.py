@@ -1,42 +1,113 @@
-"""Everything that a run knows after a number of rows: the model, the baselines, their errors, and what was read.
+"""The model, and everything else that a run knows after a number of rows: baselines, errors, and what was read.
 
-What it knows does not depend on how the rows were cut into batches.
+The model is a race of several, or one that the user chose. What a session knows does not depend on how the rows were
+cut into batches.
 """
 
 import math
 import re
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
-from recurra.cli.learning import models
 from recurra.cli.learning.baselines import baselines, described
-from recurra.cli.learning.columns import BadRowError, Batch, Encoder, row_name
-from recurra.cli.learning.history import Delay, Notes, Tail
-from recurra.cli.learning.intervals import Interval
-from recurra.cli.learning.kinds import Layout
-from recurra.cli.learning.models import Model
-from recurra.cli.learning.scores import Scores
-from recurra.cli.learning.table import Row
-from recurra.cli.learning.wishes import Wishes
+from recurra.cli.learning.columns import BadRowError, Batch, Encoder, Layout, row_name
+from recurra.cli.learning.options import LearnOptions, ModelChoice
+from recurra.cli.learning.rows import Row
+from recurra.cli.learning.scores import Delay, Interval, Notes, Scores, Tail
+from recurra.studies.settings import SettingsError
 
 #: how many bad rows are named in the end
 NAMED = 3
 
 
+@runtime_checkable
+class Model(Protocol):
+    """What the command needs of a model. `shares` and `notes` may be missing."""
+
+    def learn_many(self, X: Any, Y: Any = None) -> np.ndarray:
+        """Predictions for rows, which it learns from one after the other."""
+        ...
+
+    def state_arrays(self) -> dict[str, np.ndarray]:
+        """Its numbers."""
+        ...
+
+    def description(self) -> dict[str, Any]:
+        """What else has to be known to go on."""
+        ...
+
+
+def build_model(choice: ModelChoice, n_in: int, horizon: int) -> Model:
+    """The model; `SettingsError` for what its constructor rejects."""
+    import recurra as rc
+
+    _configure_jax()
+    try:
+        if choice.is_race:
+            return rc.race(n_in, horizon=horizon, key=choice.key)
+        given = {name: value for name, value in vars(choice).items() if value is not None}
+        if "learning_rate" in given:
+            given["rate"] = given.pop("learning_rate")
+        return rc.forecaster(n_in, horizon=horizon, **given)
+    except (ValueError, TypeError) as error:
+        raise SettingsError(str(error)) from None
+
+
+def restore_model(choice: ModelChoice, description: dict[str, Any], arrays: dict[str, np.ndarray]) -> Model:
+    """The model that was saved."""
+    import recurra as rc
+
+    _configure_jax()
+    try:
+        return (rc.Race if choice.is_race else rc.Online).from_saved(description, arrays)
+    except ValueError as error:
+        raise SettingsError(f"The model in the checkpoint cannot be used: {error}.") from None
+
+
+def _configure_jax() -> None:
+    import jax
+
+    from recurra.studies.parts import check_device
+
+    # A row is computed in microseconds: handing it to another thread would take longer. JAX reads this when it starts.
+    jax.config.update("jax_cpu_enable_async_dispatch", False)
+    check_device()
+
+
+def shares_of(model: Model) -> dict[str, float]:
+    """How much each member of a race counts; nothing for a single model."""
+    found = getattr(model, "shares", None)
+    return {} if found is None else {str(name): float(value) for name, value in found().items()}
+
+
+def notes_of(model: Model) -> list[str]:
+    """What the model has to say."""
+    found = getattr(model, "notes", None)
+    return [] if found is None else list(found())
+
+
+def divergence() -> type[Exception]:
+    """What a model raises whose numbers are no longer finite."""
+    import recurra as rc
+
+    return rc.Diverged
+
+
 class Session:
     """A run of `recurra learn`, without its files and its clock."""
 
-    def __init__(self, wishes: Wishes, layout: Layout, model: Model):
-        self.wishes, self.model = wishes, model
+    def __init__(self, options: LearnOptions, layout: Layout, model: Model | None = None):
+        self.options = options
+        self.model = model or build_model(options.model, layout.width, options.horizon)
         self.encoder = Encoder(layout)
-        self.horizon = wishes.horizon
+        self.horizon = options.horizon
         # With a horizon of 0 the value of a row is not known when it is predicted, so baselines know that before it.
         lead = max(self.horizon, 1)
-        self.baselines = baselines(lead, wishes.period)
+        self.baselines = baselines(lead, options.period)
         self.scores = Scores(1 + len(self.baselines))
-        self.interval = None if wishes.interval is None else Interval(wishes.interval)
+        self.interval = None if options.interval is None else Interval(options.interval)
         #: forecasts and half-widths on their way to the rows that they are about
         self._own = Delay(self.horizon, 2)
         self._others = Delay(lead, len(self.baselines))
@@ -50,7 +121,7 @@ class Session:
 
     def names(self) -> list[str]:
         """The forecasts that are scored, the model's first."""
-        return [self.wishes.model.name, *(described(name, each) for name, each in self.baselines.items())]
+        return [self.options.model.name, *(described(name, each) for name, each in self.baselines.items())]
 
     def room(self) -> int:
         """How many rows may be taken at once."""
@@ -71,10 +142,10 @@ class Session:
             lines = self._note(batch, error.forecasts)
             if error.is_divergence:
                 raise DivergedError(lines, str(error.cause)) from None
-            return lines, BadRowError(f"{row_name(rows[error.row])}{self._told(error.cause)}")
+            return lines, BadRowError(f"{row_name(rows[error.row])}{self._explained(error.cause)}")
         return self._note(batch, forecasts), bad
 
-    def _told(self, rejected: Exception) -> str:
+    def _explained(self, rejected: Exception) -> str:
         """What a model says of a row, in the words of the table: models count inputs, and know no names."""
         first, _, _ = str(rejected).partition(". ")
         found = re.fullmatch(r"Row [\d,]+, column (\d+) of the (input|label), is (.*)", first)
@@ -90,7 +161,7 @@ class Session:
         try:
             labels = np.ma.masked_invalid(y[:, None])
             return np.asarray(self.model.learn_many(x, labels), float).reshape(len(x), -1)[:, 0]
-        except (models.diverged(), ValueError) as error:
+        except (divergence(), ValueError) as error:
             if len(x) == 1:
                 raise _RejectedError(0, np.empty(0), error) from None
         half = len(x) // 2
@@ -111,7 +182,7 @@ class Session:
         self.rows += len(forecasts)
         if len(forecasts):
             self.last_row = numbers[-1]
-            self.notes.add(self.rows, float(batch.seconds[-1]), models.shares(self.model))
+            self.notes.add(self.rows, float(batch.seconds[-1]), shares_of(self.model))
         return self._lines(batch, own, forecasts)
 
     def _with_widths(self, truth: np.ndarray, forecasts: np.ndarray) -> np.ndarray:
@@ -174,14 +245,19 @@ class Session:
         members = list(self.notes.names)
         return arrays, {**counts, "members": members, "model": self.model.description()}
 
-    def restore(self, arrays: dict[str, np.ndarray], document: dict[str, Any]) -> None:
-        """Go on from there; the model is restored already."""
-        for part, each in self._parts().items():
+    @staticmethod
+    def restored(
+        options: LearnOptions, layout: Layout, arrays: dict[str, np.ndarray], document: dict[str, Any]
+    ) -> "Session":
+        """The session that `state` describes."""
+        own = restore_model(options.model, document["model"], of_part(arrays, "model"))
+        session = Session(options, layout, own)
+        for part, each in session._parts().items():
             each.restore(of_part(arrays, part))
-        self.notes.restore(of_part(arrays, "notes"), tuple(document["members"]))
-        self.rows, self.last_row = int(document["rows"]), int(document["last_row"])
-        self.skipped = int(document["skipped"])
-        self.bad_rows = list(document["bad_rows"])
+        session.notes.restore(of_part(arrays, "notes"), tuple(document["members"]))
+        session.rows, session.last_row = int(document["rows"]), int(document["last_row"])
+        session.skipped, session.bad_rows = int(document["skipped"]), list(document["bad_rows"])
+        return session
 
 
 class _RejectedError(Exception):
@@ -193,7 +269,7 @@ class _RejectedError(Exception):
 
     @property
     def is_divergence(self) -> bool:
-        return isinstance(self.cause, models.diverged())
+        return isinstance(self.cause, divergence())
 
 
 class DivergedError(Exception):

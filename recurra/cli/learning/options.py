@@ -1,17 +1,98 @@
-"""The options of `recurra learn`."""
+"""The options of `recurra learn`: how they are typed, what they mean, and what is wrong with them."""
 
 import difflib
+import math
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from recurra.cli.extras import lacking
+from recurra.cli.extras import need
 from recurra.studies.settings import SettingsError
 
 COLUMNS, MODEL, OUTPUT = "Columns", "Model", "Output"
 #: rows that a forecast may look ahead, and a period may have
 FARTHEST = 100_000
+
+
+@dataclass(frozen=True)
+class ColumnChoice:
+    """Which columns are used."""
+
+    target: str
+    features: tuple[str, ...] = ()
+    ignore: tuple[str, ...] = ()
+    time: str | None = None
+
+
+@dataclass(frozen=True)
+class ModelChoice:
+    """Which model learns: one if anything but the key is given, else a race of several."""
+
+    learner: str | None = None
+    cell: str | None = None
+    n: int | None = None
+    lags: int | None = None
+    learning_rate: float | None = None
+    key: int = 0
+
+    @property
+    def is_race(self) -> bool:
+        """Whether no single model is chosen."""
+        return self == ModelChoice(key=self.key)
+
+    @property
+    def name(self) -> str:
+        """What tables call it."""
+        return "race" if self.is_race else f"{self.learner or 'rflo'}, {self.cell or 'rnn'}"
+
+
+@dataclass(frozen=True)
+class LearnOptions:
+    """All options, checked as far as that needs no look at the data."""
+
+    columns: ColumnChoice
+    file: str = ""
+    demo: str | None = None
+    follow: bool = False
+    horizon: int = 1
+    model: ModelChoice = field(default_factory=ModelChoice)
+    period: int | None = None
+    interval: float | None = None
+    skip_bad: bool = False
+    stop_when_full: bool = False
+    predictions: Path | None = None
+    out: Path | None = None
+    checkpoint: Path | None = None
+    checkpoint_every: float = 20.0
+    force: bool = False
+    as_json: bool = False
+
+    def __post_init__(self) -> None:
+        rate = self.model.learning_rate
+        if self.interval is not None and not 0 < self.interval < 1:
+            raise SettingsError(f"`interval` must be between 0 and 1, such as 0.9, and is {self.interval}.")
+        if rate is not None and not (rate > 0 and math.isfinite(rate)):
+            raise SettingsError(f"`learning_rate` must be a finite number above 0, and is {rate}.")
+        if not self.checkpoint_every >= 0:
+            raise SettingsError(f"`checkpoint_every` must be a number of seconds, and is {self.checkpoint_every}.")
+        if self.demo is not None and self.follow:
+            raise SettingsError("`follow` is for files, and a demo does not grow: leave out one of the two.")
+
+    def result_settings(self) -> dict[str, Any]:
+        """The options that determine the result, as JSON: a run that is continued must not change them."""
+        columns = {
+            name: list(value) if isinstance(value, tuple) else value for name, value in vars(self.columns).items()
+        }
+        return {
+            **columns,
+            "horizon": self.horizon,
+            "period": self.period,
+            "interval": self.interval,
+            **{name.replace("_", "-"): value for name, value in vars(self.model).items()},
+            "predictions": None if self.predictions is None else str(self.predictions),
+        }
 
 
 def _option(what: str, panel: str, *flags: str, **how: Any) -> Any:
@@ -86,10 +167,7 @@ def learn_command(
     without a label. The model is compared with the last value, the value a
     season ago, and least squares on the 24 latest values.
     """
-    from recurra.cli.learning.demos import DEMOS
-    from recurra.cli.learning.kinds import Choice
-    from recurra.cli.learning.models import ModelChoice
-    from recurra.cli.learning.wishes import Wishes
+    from recurra.cli.learning.sources import DEMOS
 
     if demo == "list":
         for name, each in DEMOS.items():
@@ -101,16 +179,16 @@ def learn_command(
         target = target or DEMOS[_one_of("demo", demo, list(DEMOS))].target
     if target is None:
         raise SettingsError("`target` is missing: name the column to predict, as in --target price.")
-    if out is not None and (line := lacking("stream", "`recurra learn --out`", "matplotlib", "jinja2")):
-        raise SettingsError(line)
+    if out is not None:
+        need("stream", "`recurra learn --out`")
     if learner is not None:
         from recurra.learners import LEARNERS
 
         _one_of("learner", learner, list(LEARNERS))
     if cell is not None:
         _one_of("cell", cell, ["rnn", "gru", "lstm"])
-    wishes = Wishes(
-        columns=Choice(target, _split(features), _split(ignore), time),
+    options = LearnOptions(
+        columns=ColumnChoice(target, _split(features), _split(ignore), time),
         file=file or "", demo=demo, follow=follow, horizon=horizon,
         model=ModelChoice(learner, cell, n, lags, learning_rate, key),
         period=period, interval=interval,
@@ -121,7 +199,7 @@ def learn_command(
     )  # fmt: skip
     from recurra.cli.learning.run import learn
 
-    raise typer.Exit(learn(wishes))
+    raise typer.Exit(learn(options))
 
 
 def _one_of(option: str, value: str, choices: list[str]) -> str:

@@ -1,0 +1,449 @@
+"""A table read row by row: CSV from any source, or a Parquet file.
+
+Each row knows the byte where it ends, so that reading can continue from there. Lines of CSV without quotes, which are
+most of them, are split at the separator; for the others the csv module decides. A row that cannot be read says what is
+wrong with it, and the caller decides whether that ends the run.
+"""
+
+import codecs
+import csv
+import hashlib
+from collections import deque
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass, field
+from datetime import date
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+from recurra.cli.extras import lacking
+from recurra.cli.learning.sources import (
+    DEMOS,
+    PARQUET,
+    InputError,
+    Source,
+    StandardInput,
+    beginning,
+    memory,
+    open_source,
+)
+
+#: the separators that are recognised, the likeliest first
+SEPARATORS = (",", ";", "\t", "|")
+#: lines from which the separator is recognised
+SAMPLE = 21
+#: a longer line, in bytes, belongs to no table
+LONGEST = 1 << 24
+#: A quoted cell may have this many lines and bytes, for a quote that is not closed would take the rest of the file.
+QUOTED_LINES, QUOTED_BYTES = 1_000, 1 << 20
+#: rows of a Parquet file that are read at once
+PARQUET_BATCH = 1024
+
+
+@dataclass(slots=True)
+class Row:
+    """A row of the table, or what is wrong with it."""
+
+    #: counted from 1, without the header
+    number: int
+    #: the line where it starts, counted from 1; 0 where there are no lines
+    line: int
+    raw: bytes
+    cells: list[str] = field(default_factory=list)
+    problem: str = ""
+    #: bytes and lines up to its end
+    end: tuple[int, int] = (0, 0)
+
+
+@dataclass(frozen=True)
+class Position:
+    """How far a table was read, and digests by which the same table is recognised."""
+
+    row: int
+    #: bytes and lines before the next row; of a Parquet file, rows and 0
+    offset: int
+    line: int
+    #: length in bytes and digest of the header, and of the last row
+    header: tuple[int, str]
+    last: tuple[int, str] = (0, "")
+
+    def plain(self) -> dict[str, Any]:
+        """The position as JSON."""
+        return asdict(self)
+
+    @staticmethod
+    def of(plain: dict[str, Any]) -> "Position":
+        """The position from JSON."""
+        header, last = ((int(length), str(digest)) for length, digest in (plain["header"], plain["last"]))
+        return Position(int(plain["row"]), int(plain["offset"]), int(plain["line"]), header, last)
+
+
+def _digest(raw: bytes) -> tuple[int, str]:
+    return len(raw), hashlib.sha256(raw).hexdigest()[:32]
+
+
+def _changed(name: str, position: Position) -> InputError:
+    return InputError(
+        f"{name} is not what it was when the checkpoint was written: up to row {position.row:,} it has changed, or "
+        "become shorter. Start anew with another checkpoint, or bring the old file back."
+    )
+
+
+class Lines:
+    """The lines of a source, with their line ends. A line without an end waits until it has one."""
+
+    def __init__(self, source: Source):
+        self._source = source
+        #: where the next line starts, and how many came before it
+        self.offset, self.number = 0, 0
+        self._lines: deque[bytes] = deque()
+        self._rest = bytearray()  # of the line that is not complete
+
+    @property
+    def ended(self) -> bool:
+        """Whether there are no more lines, and never will be."""
+        return self._source.ended and not self._lines
+
+    def first(self, count: int) -> list[bytes]:
+        """The next lines, at most so many. They are not removed."""
+        while len(self._lines) < count and self._fill():
+            pass
+        return list(self._lines)[:count]
+
+    def pop(self) -> bytes | None:
+        """The next line; None if there is none now."""
+        if not self._lines and not self._fill():
+            return None
+        line = self._lines.popleft()
+        self.offset += len(line)
+        self.number += 1
+        return line
+
+    def give_back(self, lines: list[bytes]) -> None:
+        """Undo as many `pop`s."""
+        self._lines.extendleft(reversed(lines))
+        self.offset -= sum(map(len, lines))
+        self.number -= len(lines)
+
+    def exactly(self, size: int) -> bytes:
+        """The next bytes, or as many of them as there are, before any line is taken."""
+        while len(self._rest) < size and not self._source.ended:
+            block = self._source.read()
+            if not block and not self._source.may_lag:
+                break
+            self._rest += block
+        taken = bytes(self._rest[:size])
+        del self._rest[:size]
+        self.offset += len(taken)
+        return taken
+
+    def skip_to(self, offset: int) -> None:
+        """Continue at a later byte, before any line is taken."""
+        ahead = offset - self.offset
+        if ahead <= len(self._rest):
+            del self._rest[:ahead]
+        else:
+            self._rest.clear()
+            self._source.skip_to(offset)
+        self.offset = offset
+
+    def _fill(self) -> bool:
+        """Read until another line is complete; whether there is one now."""
+        block = self._source.read()
+        while block and b"\n" not in block:
+            self._rest += block
+            if len(self._rest) > LONGEST:
+                line = self.number + len(self._lines) + 1
+                raise InputError(f"{self._source.name}, line {line:,}, is longer than 16 MB: is this a CSV file?")
+            block = self._source.read()
+        *complete, rest = bytes(self._rest + block).split(b"\n")
+        lines = [line + b"\n" for line in complete]
+        if rest and self._source.ended:  # the last line of a file may have no end
+            lines.append(rest)
+            rest = b""
+        self._rest = bytearray(rest)
+        self._lines.extend(lines)
+        return bool(lines)
+
+
+class CsvRows:
+    """The rows of CSV text."""
+
+    def __init__(self, source: Source):
+        self.name = source.name
+        #: the names of the columns, once `begin` has succeeded
+        self.columns: list[str] = []
+        self.separator = ","
+        self._source = source
+        self._lines = Lines(source)
+        self._count = 0
+        self._start = Position(0, 0, 0, (0, ""))
+        self._unfinished = -1  # the byte where a row without a line end ended
+
+    @property
+    def ended(self) -> bool:
+        """Whether there are no more rows, and never will be."""
+        return self._lines.ended
+
+    def part(self) -> float | None:
+        """How much of the table was read, from 0 to 1; None if that is unknown."""
+        return self._lines.offset / self._source.size if self._source.size else None
+
+    def close(self) -> None:
+        """Release the input."""
+        self._source.close()
+
+    def begin(self) -> bool:
+        """Read the header once a row follows it; whether one does."""
+        lines = self._lines.first(SAMPLE)
+        blank = next((i for i, line in enumerate(lines) if not _is_blank(line)), len(lines))
+        if len(lines) - blank < 2 and not self._source.ended:
+            return False
+        _check_text(self.name, b"".join(lines)[:4096])
+        if blank == len(lines):
+            raise InputError(f"{self.name} is empty: its first line has to name the columns.")
+        self.separator = _separator([_without_mark(_decoded(line)) for line in lines[blank:]])
+        skipped = [self._lines.pop() or b"" for _ in range(blank)]
+        row = self._next()
+        if row is None:  # a quoted name is not closed yet
+            self._lines.give_back(skipped)
+            return False
+        if row.problem:
+            raise InputError(f"{self.name} has a header that cannot be read: {row.problem}.")
+        self._take_header(row, b"".join([*skipped, row.raw]))
+        return True
+
+    def _take_header(self, row: Row, raw: bytes) -> None:
+        self.columns = [cell.strip() for cell in row.cells]
+        self._count = 0
+        self._start = Position(0, *row.end, _digest(raw))
+
+    def resume(self, position: Position, separator: str) -> None:
+        """Continue from a position; an `InputError` if the table is no longer the same."""
+        header = self._lines.exactly(position.header[0])
+        self._lines.skip_to(position.offset - position.last[0])
+        last = self._lines.exactly(position.last[0])
+        if _digest(header) != position.header or (position.row and _digest(last) != position.last):
+            raise _changed(self.name, position)
+        inner = CsvRows(memory(self.name, header))
+        inner.separator = self.separator = separator
+        if (row := inner._next()) is not None:
+            self._take_header(row, header)
+        self._lines.number, self._count = position.line, position.row
+        if not (last or header).endswith(b"\n"):
+            self._unfinished = position.offset
+
+    def take(self, limit: int, patient: bool = False) -> list[Row]:
+        """The next rows, at most so many; none if there are none now.
+
+        The first row of a pipe is waited for a little while. With `patient`, so is each after it.
+        """
+        found: list[Row] = []
+        usual = self._source.patience
+        while len(found) < limit and (row := self._next()) is not None:
+            found.append(row)
+            self._source.patience = usual if patient else 0.0
+        self._source.patience = usual
+        return found
+
+    def after(self, row: Row | None) -> Position:
+        """The position after a row that was taken, or after the header."""
+        if row is None:
+            return self._start
+        return Position(row.number, *row.end, self._start.header, _digest(row.raw))
+
+    def _next(self) -> Row | None:
+        """The next row; None if there is none now."""
+        line = self._lines.pop()
+        while line is not None and _is_blank(line):
+            line = self._lines.pop()
+        if line is None:
+            return None
+        if self._lines.offset - len(line) == self._unfinished:
+            raise InputError(
+                f"{self.name}, row {self._count:,}, was not complete when it was read: more was added to the same line "
+                "since. Start anew with another checkpoint, and let every row end with a line end."
+            )
+        row = Row(self._count + 1, self._lines.number, line)
+        text = _decoded(line)
+        if row.line == 1:
+            text = _without_mark(text)
+        if '"' not in text:
+            row.cells = text.removesuffix("\n").removesuffix("\r").split(self.separator)
+        elif not self._read_quoted(row, text):
+            return None
+        row.end = self._lines.offset, self._lines.number
+        self._count += 1
+        return row
+
+    def _read_quoted(self, row: Row, text: str) -> bool:
+        """Fill a row that has quotes, and maybe further lines; whether it is complete."""
+        further: list[bytes] = []
+        starved = False
+
+        def lines() -> Iterator[str]:
+            nonlocal starved
+            yield text
+            size = len(row.raw)
+            while len(further) < QUOTED_LINES and size < QUOTED_BYTES:
+                line = self._lines.pop()
+                if line is None:
+                    starved = not self._source.ended
+                    return
+                further.append(line)
+                size += len(line)
+                yield _decoded(line)
+
+        try:
+            row.cells = next(csv.reader(lines(), delimiter=self.separator, strict=True))
+        except csv.Error as error:
+            self._lines.give_back([row.raw, *further] if starved else further)
+            row.problem = _quoting_problem(str(error))
+            return not starved
+        row.raw = b"".join([row.raw, *further])
+        return True
+
+
+def _quoting_problem(message: str) -> str:
+    if "limit" in message:
+        return f"a cell has more than {csv.field_size_limit():,} characters"
+    return "a quote is opened and not closed" if "end of data" in message else f"it is no valid CSV ({message})"
+
+
+def _separator(lines: list[str]) -> str:
+    """The separator that gives most rows as many cells as the header; among several, the one with the most cells."""
+
+    def rank(mark: str) -> tuple[bool, int, int]:
+        try:
+            widths = [len(cells) for cells in csv.reader(lines, delimiter=mark) if cells]
+        except csv.Error:
+            return False, 0, 0
+        agree = sum(width == widths[0] for width in widths)
+        return widths[0] > 1 and 2 * agree > len(widths), widths[0], -SEPARATORS.index(mark)
+
+    return max(SEPARATORS, key=rank)
+
+
+def _check_text(name: str, start: bytes) -> None:
+    """Raise an `InputError` for what is not text, or text that is not supported."""
+    if start.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)) or 3 * start.count(b"\0") > len(start) > 0:
+        raise InputError(f"{name} seems to be UTF-16: save it as UTF-8.")
+    if start.startswith(PARQUET):
+        raise InputError(f"{name} is a Parquet file: give it by its name, not through a pipe.")
+    if b"\r" in start and b"\n" not in start and start.count(b"\r") > 1:
+        raise InputError(f"{name} has lines that end as on old Macs: save it with other line ends (tr '\\r' '\\n').")
+
+
+def _is_blank(line: bytes) -> bool:
+    """Whether a line is skipped. A line of tabs is a row of empty cells."""
+    return not line.strip(b" \r\n")
+
+
+def _decoded(line: bytes) -> str:
+    """A line as text: what is not UTF-8 is read as Latin-1, in which every byte is a letter."""
+    try:
+        return line.decode()
+    except UnicodeDecodeError:
+        return line.decode("latin-1")
+
+
+def _without_mark(text: str) -> str:
+    """The text without the byte order mark that some programs put before UTF-8."""
+    return text.removeprefix(codecs.BOM_UTF8.decode()).removeprefix(codecs.BOM_UTF8.decode("latin-1"))
+
+
+class ParquetRows:
+    """The rows of a Parquet file, as text, with the same methods as `CsvRows`."""
+
+    separator = "parquet"
+
+    def __init__(self, path: Path):
+        # By name, so that types can be checked where pyarrow is not installed.
+        self._error: type[Exception] = import_module("pyarrow").ArrowException
+        self.name, self.ended = str(path), False
+        try:
+            self._file: Any = import_module("pyarrow.parquet").ParquetFile(path)
+        except (OSError, self._error) as error:
+            raise InputError(f"{path} cannot be read as Parquet: {_first_line(error)}.") from None
+        self.columns: list[str] = [name.strip() for name in self._file.schema_arrow.names]
+        self._start = Position(0, 0, 0, _digest(repr(self._file.schema_arrow.names).encode()))
+        self._rows = self._read(0)
+
+    def _read(self, start: int) -> Iterator[Row]:
+        number = 0
+        for batch in self._file.iter_batches(PARQUET_BATCH):
+            if number + batch.num_rows <= start:
+                number += batch.num_rows
+                continue
+            for values in zip(*(column.to_pylist() for column in batch.columns), strict=True):
+                number += 1
+                if number > start:
+                    cells = [_as_text(value) for value in values]
+                    yield Row(number, 0, repr(cells).encode("utf-8", "replace"), cells, end=(number, 0))
+
+    def begin(self) -> bool:
+        return True
+
+    def resume(self, position: Position, separator: str) -> None:
+        self._rows = self._read(max(position.row - 1, 0))
+        last = self.take(1) if position.row else []
+        if separator != self.separator or self.after(last[0] if last else None) != position:
+            raise _changed(self.name, position)
+
+    def take(self, limit: int, patient: bool = False) -> list[Row]:
+        found: list[Row] = []
+        try:
+            while len(found) < limit:
+                found.append(next(self._rows))
+        except StopIteration:
+            self.ended = True
+        except (OSError, self._error) as error:
+            raise InputError(f"{self.name} is damaged: {_first_line(error)}.") from None
+        return found
+
+    def after(self, row: Row | None) -> Position:
+        if row is None:
+            return self._start
+        return Position(row.number, *row.end, self._start.header, _digest(row.raw))
+
+    def part(self) -> float | None:
+        return None
+
+    def close(self) -> None:
+        self._file.close()
+
+
+def _as_text(value: Any) -> str:
+    if value is None:
+        return ""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return value.isoformat() if isinstance(value, date) else str(value)
+
+
+def _first_line(error: Exception) -> str:
+    return (str(error).splitlines() or [type(error).__name__])[0].rstrip(".")
+
+
+Rows = CsvRows | ParquetRows
+
+
+def open_rows(name: str, follow: bool) -> Rows:
+    """The rows of a file, or of standard input, whose name is -."""
+    if name == "-":
+        if follow:
+            raise InputError("`follow` is for files: standard input is read until it is closed anyway.")
+        return CsvRows(StandardInput())
+    path = Path(name)
+    if beginning(path) != PARQUET:
+        return CsvRows(open_source(path, follow))
+    if follow:
+        raise InputError(f"{path} is a Parquet file, which nobody can append to: leave out --follow.")
+    if line := lacking("parquet", "A Parquet file", "pyarrow"):
+        raise InputError(line)
+    return ParquetRows(path)
+
+
+def open_demo(name: str) -> Rows:
+    """The rows of a demo."""
+    return CsvRows(memory(f"the demo {name}", DEMOS[name].table()))
