@@ -147,12 +147,12 @@ def test_a_run_has_the_same_bits_wherever_it_is_cut(learner):
     """Also where it goes on from a snapshot. Losses of steps that no piece has are not there twice."""
     whole, members = experiment(net(), learner, rc.Add(1, 2)), Members.of_seeds(jax.random.key(0), (0, 1))
     with PLAYED.prepare(whole, members) as run:
-        straight, end = losses(run, 300), run.ends(2**30)
+        straight, end = losses(run, 300), run.ends(2**30)()
     with PLAYED.prepare(whole, members) as run:
         first, kept = losses(run, 1, 127, 129, 130), run.snapshot()
     with PLAYED.prepare(whole, members) as run:
         run.restore(kept, 130)
-        cut, other_end = np.concatenate([first, losses(run, 255, 256, 300)], axis=1), run.ends(2**30)
+        cut, other_end = np.concatenate([first, losses(run, 255, 256, 300)], axis=1), run.ends(2**30)()
     assert straight.shape == (2, 300)
     assert np.array_equal(cut, straight)
     assert all(map(np.array_equal, jax.tree.leaves(end), jax.tree.leaves(other_end)))

@@ -260,10 +260,11 @@ def test_states_carry_the_form_of_their_learner_and_go_on_in_it_with_the_same_bi
     second = train(rc.RTRL(), steps=5, seeds=2, weights=first.states)
     assert isinstance(second.states.learners[APPLIED], InForm)
     dense = lambda M: np.concatenate([np.ravel(leaf) for leaf in jax.tree.leaves(M)])
-    state, cell = jax.tree.map(lambda leaf: leaf[0], (kept, first.weights.cell))
+    of_seed = lambda tree: jax.tree.map(lambda leaf: jnp.asarray(leaf[0]), tree)
+    state, cell = of_seed((kept, first.weights.cell))
     lazy = dense(kept.form.influence(network().cell, cell, state.state))
     published = train(rc.RTRL(), steps=21, seeds=2, engine=rc.ScanEngine(specialise=False)).states.learners[APPLIED]
-    M = rc.RTRL().influence(network().cell, cell, jax.tree.map(lambda leaf: leaf[0], published))
+    M = rc.RTRL().influence(network().cell, cell, of_seed(published))
     np.testing.assert_allclose(lazy, dense(M), rtol=1e-9, atol=1e-12)
     assert np.abs(lazy).max() > 1e-3
 
