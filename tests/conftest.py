@@ -18,11 +18,20 @@ jax.config.update("jax_numpy_dtype_promotion", "strict")
 install_import_hook(["recurra", "recurra_paper"], "beartype.beartype")
 
 # Most of the time goes into compiling programs that run for milliseconds, and need not run fast. JAX reads this when it
-# first computes. Tests of the documentation's examples leave it out, and so compile as a user's program does.
+# first computes. Some tests of the documentation's examples leave it out, and so compile as a user's program does.
 QUICKLY = "--xla_backend_optimization_level=0 --xla_llvm_disable_expensive_passes=true"
-if jax.__version_info__ < (0, 11):  # where there still are two code generators, the quicker of them
-    QUICKLY += " --xla_cpu_use_fusion_emitters=false"
-os.environ["XLA_FLAGS"] = f"{os.environ.get('XLA_FLAGS', '')} {QUICKLY}".strip()
+if jax.__version_info__ < (0, 11):  # where there still are two code generators, the quicker of them, and in one piece
+    QUICKLY += " --xla_cpu_use_fusion_emitters=false --xla_cpu_parallel_codegen_split_count=1"
+#: Products become loops instead of calls of a library, which compiles faster. `make test-all` tests the calls.
+WITHOUT_CALLS = "--xla_cpu_multi_thread_eigen=false"
+
+
+def pytest_configure(config):
+    """Sets how the programs of this session are compiled. Workers and commands that tests start inherit it."""
+    if QUICKLY not in os.environ.get("XLA_FLAGS", ""):
+        flags = [os.environ.get("XLA_FLAGS", ""), QUICKLY, WITHOUT_CALLS if config.option.markexpr else ""]
+        os.environ["XLA_FLAGS"] = " ".join(filter(None, flags))
+
 
 # Commands that tests start keep their compiled programs for each other, and nothing in the user's own folder. Workers
 # get the folder from the process that starts them, which removes it at its end.

@@ -94,9 +94,13 @@ def test_learners_show_their_equations_alone():
     assert not [name for name, doc in learners.items() if ">>> " in doc]
 
 
-def test_examples_print_what_they_say():
-    """In a process of its own, as a user runs them: in single precision, and with types as JAX promotes them."""
-    plain = {name: value for name, value in os.environ.items() if name != "XLA_FLAGS"}
+@pytest.mark.parametrize("leave_out", [(), pytest.param(("XLA_FLAGS",), marks=pytest.mark.slow)])
+def test_examples_print_what_they_say(leave_out):
+    """In a process of its own, as a user runs them: in single precision, and with types as JAX promotes them.
+
+    They are compiled quickly as the other tests are, or as a user's programs.
+    """
+    plain = {name: value for name, value in os.environ.items() if name not in leave_out}
     plain["PYTHONPATH"] = str(ROOT / "tests" / "support")
     done = subprocess.run([sys.executable, __file__], capture_output=True, text=True, timeout=600, env=plain)
     assert done.returncode == 0, done.stderr[-3000:]

@@ -93,7 +93,13 @@ def test_every_page_is_reached_from_the_first():
     assert {page.resolve() for page in DOCS.rglob("*.md")} == seen
 
 
-@pytest.mark.parametrize(("page", "prints"), [("index.md", r"RTRL +0\.\d+ ± 0\.\d+"), ("learners/rflo.md", r"0\.\d+")])
+@pytest.mark.parametrize(
+    ("page", "prints"),
+    [
+        pytest.param("index.md", r"RTRL +0\.\d+ ± 0\.\d+", marks=pytest.mark.slow),
+        ("learners/rflo.md", r"0\.\d+"),
+    ],
+)
 def test_pages_run_as_the_build_runs_them(page, prints, tmp_path):
     """A few of them; the build runs all. The first block that fails would be told with its line."""
     text = (DOCS / page).read_text(encoding="utf-8")
