@@ -84,8 +84,7 @@ def oracle(cell):
 
 
 #: the rest is for `make test-all`
-LEAKY = ("vmapped", "streams")
-QUICK = [*(("leaky rnn", path) for path in LEAKY), ("gru", "one seed")]
+QUICK = [("leaky rnn", "streams"), ("gru", "vmapped")]
 slow = pytest.mark.slow
 EVERY = [pytest.param(cell, path, marks=() if (cell, path) in QUICK else slow) for cell in CELLS for path in PATHS]
 

@@ -16,7 +16,6 @@ from recurra.engine.late_rflo import LateRFLO
 from recurra.engine.lazy_rtrl import LazyRTRL
 from recurra.engine.shared_rflo import SharedRFLO
 from recurra.linalg import dense
-from recurra_paper.setup import LEARNERS as PAPER
 from taking_steps import gradients, take_steps
 
 UNITWISE = {
@@ -59,7 +58,6 @@ PAIRS = [(name, cell) for name in LEARNERS for cell in CELLS if fits(name, cell)
 #: what is tried every time: a learner on the plain cell, or the one it needs; some of the paper's also on its others
 OWN = {"snap-n": "sparse", "layered": "stack", "shared rflo": "alif"}
 USUAL = [(name, OWN.get(name, "rnn")) for name in LEARNERS]
-OLD = [(name, cell) for name, cell in PAIRS if cell == "rnn" and name not in set(rc.LEARNERS) - set(PAPER)]
 SOME = {("rtrl", "rtu"), ("rflo", "alif"), ("uoro", "stack"), ("snap-1", "lstm"), ("pp-prop", "gru")}
 SOME |= {("uoro", "general"), ("f-bptt", "general"), ("kf-rtrl", "gru"), ("dni-b", "lstm"), ("rtrl", "lstm")}
 SOME |= {("rtrl", "sparse"), ("r-ok", "gru"), ("kernl", "lstm"), ("e-bptt", "stack"), ("late rflo", "lstm")}
@@ -90,7 +88,7 @@ def test_registry_is_complete():
     ("name", "cell", "dtype"),
     [
         *often({*USUAL, *SOME}, ("float32",)),
-        *often(set(OLD), ("bfloat16",)),
+        *often({(name, "rnn") for name in ("rtrl", "uoro", "r-ok", "kernl", "e-bptt", "dni-b")}, ("bfloat16",)),
         *often(set(), ("float64",)),  # which nearly all other tests compute in
     ],
 )
@@ -161,7 +159,7 @@ def experiment_of(name, cell, record=None, **fields):
 
 GATED = {("rtrl", "lstm"), ("uoro", "general")}
 CUT = (
-    {(name, "rnn") for name in ("rflo", "e-bptt", "dni", "lazy rtrl")}
+    {(name, "rnn") for name in ("rflo", "e-bptt", "lazy rtrl")}
     | GATED
     | {("snap-n", "sparse"), ("layered", "stack"), ("shared rflo", "alif")}
 )

@@ -10,7 +10,7 @@ import sys
 import jax
 
 #: A process with more resident memory than this many bytes drops its programs.
-LIMIT = 1_200_000_000
+LIMIT = 1_700_000_000
 #: Dropping takes a second or two, and programs are compiled again: it must be worth that many bytes.
 WORTH = 300_000_000
 #: The packages whose caches are cleared: the library, the tests and the modules beside this one.
