@@ -57,7 +57,7 @@ def loop(members: int, steps: int, calls: int, n: int, learner: str) -> None:
 def overhead(workers: int, count: int) -> None:
     """Orders that compute nothing, one after the other for each worker."""
     import sweeps  # this file, as workers import it
-    from recurra.studies.places.local import Local
+    from recurra.studies.places.dispatching import Local
     from recurra.studies.places.workers import LocalWorkers
 
     for name, place in (("local", Local()), (f"{workers} workers", LocalWorkers(workers))):
@@ -126,15 +126,14 @@ def _by_itself(core: int, steps: int, ready, found) -> None:
 
 
 def order_of(members: int, steps: int):
-    from recurra.studies.order import Member, Order
-    from recurra.studies.places.checking import versions
+    from recurra.studies.places.base import Member, Order, versions
 
     settings = {"learners": ["rflo"], "steps": steps, "seeds": members, "learning_rate": 1e-3}
     return Order((settings,), (0,), tuple(Member(0, seed) for seed in range(members)), steps, versions())
 
 
 def nothing(order):
-    from recurra.studies.order import Outcome
+    from recurra.studies.places.base import Outcome
 
     blank = np.zeros(len(order.members))
     return Outcome(np.zeros(1, int), blank[:, None], blank, blank.astype(int), 0.0, 0.0, "", "")

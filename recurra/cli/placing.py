@@ -80,7 +80,7 @@ def place_of(
 
         jobs = Jobs(slurm)
         return lambda: jobs
-    from recurra.studies.places.local import Local as Here
+    from recurra.studies.places.dispatching import Local as Here
 
     return Here
 

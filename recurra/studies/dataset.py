@@ -16,7 +16,7 @@ import numpy as np
 
 from recurra import __version__
 from recurra.studies.choices import Choices, Uniform
-from recurra.studies.order import Order, Outcome
+from recurra.studies.places.base import Order, Outcome
 from recurra.training.interrupts import ASKING
 
 if TYPE_CHECKING:

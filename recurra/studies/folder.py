@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from recurra.saved.whole_files import InUseError, held, try_place, write_whole
-from recurra.studies.order import Order, Outcome
+from recurra.studies.places.base import Order, Outcome
 from recurra.studies.study import Study
 
 if TYPE_CHECKING:

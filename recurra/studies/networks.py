@@ -5,9 +5,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from recurra.studies.order import Failure, Member, Order, State
-from recurra.studies.places.base import Place
-from recurra.studies.places.checking import versions
+from recurra.studies.places.base import Failure, Member, Order, Place, State, versions
 from recurra.studies.planning import MOST, plain, program_key
 from recurra.studies.reading.points import Point
 from recurra.studies.settings import Settings
@@ -97,8 +95,8 @@ def _places_of(order: Order, orders: dict[int, tuple[Order, list[tuple[int, int]
 def batch_of(study: Study, place: Place) -> int:
     """How many trials are computed side by side, so that no core is idle."""
     from recurra.engine.hardware import cores
-    from recurra.studies.places.checking import accelerators
-    from recurra.studies.places.local import Local
+    from recurra.studies.places.base import accelerators
+    from recurra.studies.places.dispatching import Local
 
     each = PER_ACCELERATOR if accelerators() else PER_CORE * (cores() if isinstance(place, Local) else 1)
     return study.tune.batch or max(4, -(-each * place.workers() // len(study.seeds)))

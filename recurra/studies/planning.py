@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from recurra.studies.order import Member, Order, Outcome
+from recurra.studies.places.base import Member, Order, Outcome
 from recurra.studies.settings import NUMBERS, Settings
 
 #: seconds that an order should take, and the network-steps of the first order of a program, when its pace is unknown

@@ -7,9 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from recurra.studies.dataset import whole
 from recurra.studies.folder import Folder, NotKeptError
-from recurra.studies.order import Failure, Order, Outcome
-from recurra.studies.places.base import Place
-from recurra.studies.places.checking import versions
+from recurra.studies.places.base import Failure, Order, Outcome, Place, versions
 from recurra.studies.planning import Batch, Planner, plain
 from recurra.studies.reading.points import Point
 from recurra.studies.settings import Settings
@@ -95,7 +93,7 @@ def _network_steps(batches: list[Batch]) -> int:
 
 def _computing(place: Place, report: Callable[[int], None]) -> Callable[[Order], Outcome]:
     """What computes an order. In this process it also reports on the way; elsewhere it is imported by its name."""
-    from recurra.studies.places.local import Local
+    from recurra.studies.places.dispatching import Local
     from recurra.studies.work import compute
 
     return functools.partial(compute, report=report) if isinstance(place, Local) else compute

@@ -16,9 +16,8 @@ from recurra.engine.programs import Program, programs
 from recurra.engine.protocol import Members, Run
 from recurra.engine.scan import ScanEngine
 from recurra.step import APPLIED
-from recurra.studies.order import Member, Order, Outcome, State
 from recurra.studies.parts import build
-from recurra.studies.places.checking import refusal, versions
+from recurra.studies.places.base import Member, Order, Outcome, State, refusal, versions
 from recurra.studies.settings import Settings, checked
 from recurra.training.gathering import LossWindows
 from recurra.training.interrupts import Asked, asked_to_stop

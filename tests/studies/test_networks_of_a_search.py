@@ -6,7 +6,7 @@ import pytest
 
 import recurra as rc
 from recurra.studies.networks import Networks
-from recurra.studies.places.local import Local
+from recurra.studies.places.dispatching import Local
 from recurra.studies.study import Study
 
 STUDY = """

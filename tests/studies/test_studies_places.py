@@ -6,24 +6,22 @@ from collections import Counter
 import pytest
 
 import places_standins as standins
-from recurra.studies.order import Failure, Outcome
-from recurra.studies.places import local
-from recurra.studies.places.base import Attempt, PlaceError, one_line
-from recurra.studies.places.dispatching import SPARE, Hand, dispatch
-from recurra.studies.places.local import Local, Threads
-from recurra.studies.places.pinning import share
+from recurra.studies.places import dispatching
+from recurra.studies.places.base import Attempt, Failure, Outcome, PlaceError, one_line
+from recurra.studies.places.dispatching import SPARE, DeviceThreads, Local, Worker, dispatch
+from recurra.studies.places.workers import share
 
 
 class Played:
     """Workers that compute when they are asked for something finished, each in turn. `act` says what becomes of it."""
 
     def __init__(self, workers, act=lambda worker, number: "done"):
-        self.hands, self.act = dict(workers), act
+        self.workers, self.act = dict(workers), act
         self.held = {worker: [] for worker in workers}
         self.log, self.most = [], 0
 
     def present(self):
-        return self.hands
+        return self.workers
 
     def begin(self, number, worker, order):
         self.held.setdefault(worker, []).append((number, order))
@@ -35,7 +33,7 @@ class Played:
 
     def finished(self, seconds):
         ended = []
-        for worker in list(self.hands):
+        for worker in list(self.workers):
             if self.held.get(worker):
                 number, order = self.held[worker][0]
                 name = order.points[0]
@@ -46,8 +44,8 @@ class Played:
                     case "unfit":
                         result = Attempt(worker, reason=f"{worker} has others", is_unfit=True)
                     case "dies":
-                        del self.hands[worker]
-                        self.hands[f"{worker}'"] = Hand()
+                        del self.workers[worker]
+                        self.workers[f"{worker}'"] = Worker()
                         continue
                     case reason:
                         result = Attempt(worker, reason=reason)
@@ -59,7 +57,7 @@ class Played:
         return {order.points[0]: result for order, result in dispatch(self, orders)}
 
 
-PLAIN = {"a": Hand(), "b": Hand(), "c": Hand()}
+PLAIN = {"a": Worker(), "b": Worker(), "c": Worker()}
 
 
 def orders(count, **settings):
@@ -107,7 +105,7 @@ def test_an_order_that_fails_once_comes_to_its_outcome():
 
 
 def test_a_worker_alone_tries_again_itself():
-    results = Played({"a": Hand()}, lambda worker, number: "trouble" if number == 0 else "done").run(orders(3))
+    results = Played({"a": Worker()}, lambda worker, number: "trouble" if number == 0 else "done").run(orders(3))
     assert results[0] == Failure("trouble", ("a", "a"))
     assert isinstance(results[1], Outcome)
 
@@ -129,7 +127,7 @@ def test_orders_wait_for_workers_that_come_late():
         nonlocal looks
         looks += 1
         if looks == 3:
-            played.hands["late"] = Hand()
+            played.workers["late"] = Worker()
         return usual(seconds)
 
     played.finished = finished
@@ -137,7 +135,7 @@ def test_orders_wait_for_workers_that_come_late():
 
 
 def test_accelerators_take_the_orders_that_gain_by_them_and_the_others_take_the_rest():
-    played = Played({"gpu": Hand(accelerated=True), "a": Hand(), "b": Hand()})
+    played = Played({"gpu": Worker(accelerated=True), "a": Worker(), "b": Worker()})
     mixed = [standins.order(number, gains=number % 3 == 0) for number in range(60)]
     played.run(mixed)
     assert {worker for worker, number in played.log if number % 3 == 0} == {"gpu"}
@@ -145,12 +143,12 @@ def test_accelerators_take_the_orders_that_gain_by_them_and_the_others_take_the_
 
 
 def test_workers_without_an_accelerator_help_only_where_many_orders_wait_for_one():
-    played = Played({"gpu": Hand(accelerated=True), "a": Hand(), "b": Hand()})
+    played = Played({"gpu": Worker(accelerated=True), "a": Worker(), "b": Worker()})
     played.run([standins.order(number, gains=True) for number in range(60)])
-    by = {worker: [at for at, (who, _) in enumerate(played.log) if who == worker] for worker in played.hands}
+    by = {worker: [at for at, (who, _) in enumerate(played.log) if who == worker] for worker in played.workers}
     assert min(len(each) for each in by.values()) > 5
     assert max(by["a"] + by["b"]) < len(played.log) - SPARE  # the last ones are left to the accelerator
-    few = Played({"gpu": Hand(accelerated=True), "a": Hand()})
+    few = Played({"gpu": Worker(accelerated=True), "a": Worker()})
     few.run([standins.order(number, gains=True) for number in range(SPARE)])
     assert {worker for worker, _ in few.log} == {"gpu"}
 
@@ -167,14 +165,14 @@ def test_a_worker_with_other_versions_gets_no_more_orders():
 
 
 def test_if_all_workers_have_other_versions_every_order_fails_and_says_so():
-    played = Played({"a": Hand(), "b": Hand()}, lambda worker, number: "unfit")
+    played = Played({"a": Worker(), "b": Worker()}, lambda worker, number: "unfit")
     results = played.run(orders(3))
     assert {type(result) for result in results.values()} == {Failure}
     assert all({"a has others", "b has others"} == set(result.reason.split("; then ")) for result in results.values())
 
 
 def test_what_waits_behind_an_order_goes_to_a_worker_that_has_none():
-    played = Played({"a": Hand(), "b": Hand()})
+    played = Played({"a": Worker(), "b": Worker()})
     usual = played.finished
 
     def slow_a(seconds):
@@ -192,14 +190,14 @@ def test_what_waits_behind_an_order_goes_to_a_worker_that_has_none():
 
 
 def test_a_worker_that_begins_nothing_gets_nothing_and_what_waits_there_goes_elsewhere():
-    played = Played({"a": Hand(), "b": Hand()})
+    played = Played({"a": Worker(), "b": Worker()})
     usual, looks = played.finished, 0
 
     def finished(seconds):
         nonlocal looks
         looks += 1
         if looks == 2:
-            played.hands["a"] = Hand(is_ready=False)
+            played.workers["a"] = Worker(is_ready=False)
         return usual(seconds)
 
     played.finished = finished
@@ -266,14 +264,14 @@ def test_with_several_accelerators_each_has_a_thread_and_its_device_is_the_defau
         return standins.computed(order)
 
     device = jax.local_devices()[0]
-    threads = Threads({"gpu:0": device, "gpu:1": device}, compute)
+    threads = DeviceThreads({"gpu:0": device, "gpu:1": device}, compute)
     mixed = [standins.order(number, gains=number % 3 != 0) for number in range(3)]
     assert len(list(dispatch(threads, mixed))) == 3
     threads.stop()
     assert set(seen.values()) == {device}
     assert len(seen) == 3
     assert jax.config.jax_default_device is None
-    monkeypatch.setattr(local, "accelerators", lambda: [device] * 4)
+    monkeypatch.setattr(dispatching, "accelerators", lambda: [device] * 4)
     assert Local().workers() == 5
 
 

@@ -16,10 +16,8 @@ import pytest
 
 import places_processes as processes
 import places_standins as standins
-from recurra.studies.order import Failure, Outcome
-from recurra.studies.places.base import PlaceError, PlaceLost, Tls
-from recurra.studies.places.dask import Cluster
-from recurra.studies.places.hands import reference
+from recurra.studies.places.base import Failure, Outcome, PlaceError, PlaceLost, Tls
+from recurra.studies.places.dask import Cluster, reference
 from recurra.studies.places.workers import LocalWorkers
 
 
@@ -166,7 +164,7 @@ def test_a_state_of_many_megabytes():
     state = ((np.ones((6_000_000,), "float32"), np.arange(3)),)
     given = [dataclasses.replace(order, state=state) for order in orders(3)]
     with LocalWorkers(1) as place:
-        results = list(place.each(standins.hands_on, given))
+        results = list(place.each(standins.continues, given))
     assert all((np.asarray(result.state[0][0]) == 2).all() for _, result in results)
 
 
@@ -211,9 +209,9 @@ def test_the_scheduler_is_killed_in_the_middle(capfd):
 
 @pytest.mark.slow
 def test_workers_that_come_late_are_waited_for(capfd, monkeypatch):
-    from recurra.studies.places import hands
+    from recurra.studies.places import dask
 
-    monkeypatch.setattr(hands, "WAITED", 0.5)
+    monkeypatch.setattr(dask, "WAITED", 0.5)
     with processes.scheduler() as (address, _), contextlib.ExitStack() as late:
         timer = threading.Timer(2.0, lambda: late.enter_context(processes.worker(address)))
         timer.start()

@@ -14,10 +14,8 @@ from dask import config
 
 import places_processes as processes
 import places_standins as standins
-from recurra.studies.order import Outcome
-from recurra.studies.places.base import PlaceError, PlaceLost
-from recurra.studies.places.slurm import Slurm
-from recurra.studies.places.template import KINDS
+from recurra.studies.places.base import Outcome, PlaceError, PlaceLost
+from recurra.studies.places.slurm import KINDS, Slurm
 
 SMALL = """
 jobs = 2

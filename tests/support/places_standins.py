@@ -7,8 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
-from recurra.studies.order import Member, Order, Outcome
-from recurra.studies.places.checking import versions
+from recurra.studies.places.base import Member, Order, Outcome, versions
 
 
 def order(number=0, **settings):
@@ -49,7 +48,7 @@ def _is_first(path):
     return True
 
 
-def hands_on(order):
+def continues(order):
     """Gives back a state that has become larger by 1."""
     import dataclasses
 

@@ -1,17 +1,34 @@
-"""Who computes what: orders are handed to workers two at a time, tried once more, and taken back from the dead.
+"""Orders handed to workers, two at a time, tried once more, and taken back from workers that are gone.
 
-Whoever runs the workers is behind `Hands`: threads of this process, or Dask. A worker computes one order and has the
-next one waiting, so that it need not wait itself while an outcome is written to disk.
+`dispatch` knows the workers only by the protocol `Workers`: they are threads of this process, or Dask's. A worker
+computes one order and has the next one waiting, so that it need not wait itself while an outcome is written to disk.
+
+`Local` is the place without any other process: one order after the other on all cores or on the accelerator; where
+there are several accelerators, a thread for each.
 """
 
+import contextlib
+import gc
 import itertools
+import queue
+import threading
 from collections import Counter, deque
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import NamedTuple, Protocol, runtime_checkable
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
-from recurra.studies.order import Failure, Order, Outcome
-from recurra.studies.places.base import TRIES, Attempt, failure
+from recurra.studies.places.base import (
+    TRIES,
+    Attempt,
+    Compute,
+    Failure,
+    Order,
+    Outcome,
+    Results,
+    accelerators,
+    attempt,
+    failure,
+)
 
 #: orders a worker has: the one it computes, and the next
 SLOTS = 2
@@ -21,7 +38,7 @@ SPARE = 8
 LOOK = 0.5
 
 
-class Hand(NamedTuple):
+class Worker(NamedTuple):
     """What is known of a worker."""
 
     accelerated: bool = False
@@ -30,10 +47,10 @@ class Hand(NamedTuple):
 
 
 @runtime_checkable
-class Hands(Protocol):
+class Workers(Protocol):
     """Workers, by name."""
 
-    def present(self) -> Mapping[str, Hand]:
+    def present(self) -> Mapping[str, Worker]:
         """Those that are there now."""
         ...
 
@@ -64,24 +81,24 @@ class _Begun(NamedTuple):
     worker: str
 
 
-def dispatch(hands: Hands, orders: Iterable[Order]) -> Iterator[tuple[Order, Outcome | Failure]]:
-    """Each order with what it came to, as `Place.each` promises."""
-    state = _Dispatch(hands, orders)
+def dispatch(workers: Workers, orders: Iterable[Order]) -> Results:
+    """Each order with its outcome, as `Place.each` promises."""
+    dispatcher = _Dispatcher(workers, orders)
     try:
-        goes_on = state.hand_out()
+        goes_on = dispatcher.hand_out()
         while goes_on:
-            ended = state.collect()
-            goes_on = state.hand_out()  # before others see to what has ended, so that nobody waits for them
+            ended = dispatcher.collect()
+            goes_on = dispatcher.hand_out()  # before the caller sees what has ended, so that no worker waits for that
             yield from ended
     finally:
-        state.withdraw_all()
+        for number in dispatcher.begun:
+            workers.withdraw(number)
 
 
-class _Dispatch:
-    def __init__(self, hands: Hands, orders: Iterable[Order]) -> None:
-        self.hands, self.orders = hands, iter(orders)
+class _Dispatcher:
+    def __init__(self, workers: Workers, orders: Iterable[Order]) -> None:
+        self.workers, self.orders = workers, iter(orders)
         self.numbers = itertools.count()
-        self.is_drawn = False
         self.begun: dict[int, _Begun] = {}
         #: tasks to try once more, or that a worker was not to begin with
         self.again: deque[_Task] = deque()
@@ -98,15 +115,15 @@ class _Dispatch:
                 if loads[worker] == load and (task := self._task_for(worker, ready)):
                     self._begin(worker, task)
         self._level(ready)
-        return bool(self.begun or self.again or any(self.ahead.values()) or not self._is_exhausted())
+        return bool(self.begun or self.again or any(self.ahead.values()) or self._draw())
 
     def collect(self) -> list[tuple[Order, Outcome | Failure]]:
         """Wait a while for orders to end."""
-        ended = [each for number, attempt in self.hands.finished(LOOK) for each in self.end(number, attempt)]
-        return ended + list(self.bury())
+        ended = [each for number, attempt in self.workers.finished(LOOK) for each in self._end(number, attempt)]
+        return [*ended, *self._recover()]
 
-    def end(self, number: int, attempt: Attempt) -> Iterator[tuple[Order, Outcome | Failure]]:
-        """Note an attempt; if it was the last one of its order, what the order came to."""
+    def _end(self, number: int, attempt: Attempt) -> Results:
+        """Note an attempt; if it was the last one of its order, the order's outcome."""
         begun = self.begun.pop(number, None)
         if begun is None:  # withdrawn in the meantime
             return
@@ -121,31 +138,25 @@ class _Dispatch:
         else:
             yield begun.task.order, failure(begun.task.attempts)
 
-    def bury(self) -> Iterator[tuple[Order, Outcome | Failure]]:
-        """Take back the orders of workers that are gone. The first that has not ended was tried."""
-        present = self.hands.present()
+    def _recover(self) -> Results:
+        """Take back the orders of workers that are gone. The first that has not ended counts as tried."""
+        present = self.workers.present()
         for worker, numbers in self._by_worker().items():
             if worker in present:
                 continue
             first, *others = numbers
-            self.hands.withdraw(first)
-            yield from self.end(first, Attempt(worker, reason=f"worker {worker} was gone before it was finished"))
+            self.workers.withdraw(first)
+            yield from self._end(first, Attempt(worker, reason=f"worker {worker} was gone before it was finished"))
             self._take_back(others)
-
-    def withdraw_all(self) -> None:
-        """Leave nothing begun behind."""
-        for number in self.begun:
-            self.hands.withdraw(number)
-        self.begun.clear()
 
     def _begin(self, worker: str, task: _Task) -> None:
         number = next(self.numbers)
         self.begun[number] = _Begun(task, worker)
-        self.hands.begin(number, worker, task.order)
+        self.workers.begin(number, worker, task.order)
 
     def _ready(self) -> dict[str, bool]:
         """The workers that take orders, and whether they have an accelerator. Unfit ones do if there are no others."""
-        ready = {name: hand.accelerated for name, hand in self.hands.present().items() if hand.is_ready}
+        ready = {name: worker.accelerated for name, worker in self.workers.present().items() if worker.is_ready}
         fit = {name: has for name, has in ready.items() if name not in self.unfit}
         return fit or ready
 
@@ -163,33 +174,32 @@ class _Dispatch:
         both = 0 < accelerators < len(ready)
         most = SPARE * accelerators + 1 if both else 1
         own, other = self.ahead[is_accelerated], self.ahead[not is_accelerated]
-        while not own and len(other) < most and (order := next(self.orders, None)) is not None:
-            self.ahead[order.gains].append(order)
+        while not own and len(other) < most and self._draw():
+            pass
         if own:
             return own.popleft()
         if other and (not both or is_accelerated or len(other) >= most):
             return other.popleft()
         return None
 
-    def _is_exhausted(self) -> bool:
-        """Whether there are no more orders. One is drawn to know it."""
-        if not self.is_drawn and (order := next(self.orders, None)) is not None:
+    def _draw(self) -> bool:
+        """Draw an order; False if there are no more."""
+        order = next(self.orders, None)
+        if order is not None:
             self.ahead[order.gains].append(order)
-            return False
-        self.is_drawn = True
-        return True
+        return order is not None
 
     def _level(self, ready: Mapping[str, bool]) -> None:
         """Move what waits behind another order to a worker that has none, or away from one that begins nothing."""
         held = self._by_worker()
         idle = [worker for worker in ready if worker not in held]
         for worker, (_, *waiting) in held.items():
-            if worker not in ready and worker in self.hands.present():
+            if worker not in ready and worker in self.workers.present():
                 self._take_back(waiting)
             elif waiting and (free := self._free_for(self.begun[waiting[-1]], idle, ready)):
                 idle.remove(free)
                 task = self.begun.pop(waiting[-1]).task
-                self.hands.withdraw(waiting[-1])
+                self.workers.withdraw(waiting[-1])
                 self._begin(free, task)
 
     @staticmethod
@@ -203,7 +213,7 @@ class _Dispatch:
 
     def _take_back(self, numbers: list[int]) -> None:
         for number in numbers:
-            self.hands.withdraw(number)
+            self.workers.withdraw(number)
             self.again.appendleft(self.begun.pop(number).task)
 
     def _by_worker(self) -> dict[str, list[int]]:
@@ -212,3 +222,90 @@ class _Dispatch:
         for number, begun in self.begun.items():
             held.setdefault(begun.worker, []).append(number)
         return held
+
+
+class Local:
+    """Orders computed in this process. Nothing else needs to be installed."""
+
+    def __enter__(self) -> "Local":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        pass
+
+    def workers(self) -> int:
+        devices = len(accelerators())
+        return devices + 1 if devices > 1 else 1
+
+    def each(self, compute: Compute, orders: Iterable[Order]) -> Results:
+        devices = accelerators()
+        return _on_devices(devices, compute, orders) if len(devices) > 1 else _one_by_one(compute, orders)
+
+
+def _one_by_one(compute: Compute, orders: Iterable[Order]) -> Results:
+    for order in orders:
+        tries: list[Attempt] = []
+        while len(tries) < TRIES:
+            tries.append(attempt(compute, order, "here"))
+            if tries[-1].outcome is not None:
+                break
+            gc.collect()  # what a failed try leaves behind may be all the memory there is
+        yield order, tries[-1].outcome or failure(tries)
+
+
+def _on_devices(devices: list[Any], compute: Compute, orders: Iterable[Order]) -> Results:
+    threads = DeviceThreads({str(device): device for device in devices}, compute)
+    try:
+        yield from dispatch(threads, orders)
+    finally:
+        threads.stop()
+
+
+class DeviceThreads:
+    """A thread for each accelerator, and one for the cores, which compute what does not gain by an accelerator."""
+
+    def __init__(self, devices: Mapping[str, Any], compute: Compute) -> None:
+        self._compute = compute
+        self._ended: queue.SimpleQueue[tuple[int, Attempt]] = queue.SimpleQueue()
+        self._withdrawn: set[int] = set()
+        self._cores = threading.Lock()
+        self._workers = {**{name: Worker(accelerated=True) for name in devices}, "cores": Worker()}
+        self._tasks: dict[str, queue.SimpleQueue[tuple[int, Order] | None]] = {}
+        for name in self._workers:
+            self._tasks[name] = queue.SimpleQueue()
+            # A thread that waits for a device cannot be stopped, and is no reason to wait when the program ends.
+            serve = threading.Thread(target=self._serve, args=(name, devices.get(name)), daemon=True)
+            serve.start()
+
+    def present(self) -> Mapping[str, Worker]:
+        return self._workers
+
+    def begin(self, number: int, worker: str, order: Order) -> None:
+        self._tasks[worker].put((number, order))
+
+    def withdraw(self, number: int) -> None:
+        self._withdrawn.add(number)
+
+    def finished(self, seconds: float) -> list[tuple[int, Attempt]]:
+        try:
+            return [self._ended.get(timeout=seconds)]
+        except queue.Empty:
+            return []
+
+    def stop(self) -> None:
+        """End the threads after what they compute."""
+        for tasks in self._tasks.values():
+            tasks.put(None)
+
+    def _serve(self, name: str, accelerator: Any) -> None:
+        import jax
+
+        from recurra.engine.hardware import core_device
+
+        while (task := self._tasks[name].get()) is not None:
+            number, order = task
+            uses_cores = accelerator is None or not order.gains
+            device = core_device() if uses_cores else accelerator
+            with self._cores if uses_cores else contextlib.nullcontext(), jax.default_device(device):
+                if number not in self._withdrawn:
+                    self._ended.put((number, attempt(self._compute, order, name)))

@@ -1,31 +1,98 @@
 """Jobs of a queue: `--slurm template.toml`. dask-jobqueue writes and submits them, and each starts workers of Dask.
 
-The scheduler is part of this process, so everything ends with it. It listens on this machine alone unless the template
-names an interface or a host, which workers on other machines need.
+The template has options of dask-jobqueue in TOML, which are checked; see docs/clusters.md. The scheduler is part of
+this process, so everything ends with it. It listens on this machine alone unless the template names an interface or a
+host, which workers on other machines need.
 """
 
 import contextlib
+import difflib
+import inspect
 import shlex
 import shutil
-from collections.abc import Callable, Iterable, Iterator
+import signal
+import threading
+import tomllib
+from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
 from dask import config
+from dask.utils import parse_bytes
 from distributed.core import Status
 
-from recurra.studies.order import Failure, Order, Outcome
-from recurra.studies.places.base import Compute, PlaceError, PlaceLost, one_line
-from recurra.studies.places.dask import connected, secured
-from recurra.studies.places.hands import DaskHands, each_on
-from recurra.studies.places.jobqueue import Job, JobQueueCluster
-from recurra.studies.places.pinning import SHARED_BY
-from recurra.studies.places.quiet import quiet
-from recurra.studies.places.template import Template
-from recurra.studies.places.workers import LOOPBACK, UNSEEN
+from recurra.studies.places import workers
+from recurra.studies.places.base import PlaceError, PlaceLost, Tls, one_line
+from recurra.studies.places.dask import DaskPlace, DaskWorkers, connected, secured
+from recurra.studies.reading.problems import Places, Problems
+from recurra.studies.reading.toml_lines import lines_of
+from recurra.studies.settings import SettingsError, read_bytes
 from recurra.training.console import say
 
+# dask-jobqueue makes Ctrl-C end the process at once when it is imported: Ctrl-C is made what it was.
+_before = signal.getsignal(signal.SIGINT)
+
+import dask_jobqueue  # noqa: E402
+from dask_jobqueue.core import Job, JobQueueCluster  # noqa: E402
+
+if threading.current_thread() is threading.main_thread() and _before is not None:
+    signal.signal(signal.SIGINT, _before)
+
+KINDS: dict[str, type[JobQueueCluster]] = {
+    name.lower(): getattr(dask_jobqueue, f"{name}Cluster")
+    for name in ("SLURM", "PBS", "LSF", "SGE", "OAR", "Moab", "HTCondor")
+}
+#: what dask-jobqueue called otherwise once
+RENAMED = {
+    "extra": "worker_extra_args",
+    "job_extra": "job_extra_directives",
+    "env_extra": "job_script_prologue",
+    "header_skip": "job_directives_skip",
+}
+#: what is set here, or where else to write it
+ELSEWHERE = {
+    "n_workers": "write `jobs`, how many jobs to ask for",
+    "host": "write it under [scheduler_options]",
+    "dashboard_address": "write it under [scheduler_options]",
+    "security": "write a table [tls] with `ca_file`, `cert` and `key`",
+    "protocol": "a table [tls] changes it",
+}
+#: what only a program can give
+INNER = {"self", "scheduler", "loop", "asynchronous", "job_cls", "scheduler_cls", "silence_logs", "base_class_kwargs"}
+INNER |= {"job_kwargs", "kwargs"}
+
+_is_text: Callable[[Any], bool] = lambda value: isinstance(value, str)
+_is_count: Callable[[Any], bool] = lambda value: type(value) is int and value >= 1
+_is_texts: Callable[[Any], bool] = lambda value: isinstance(value, list) and all(map(_is_text, value))
+_is_table: Callable[[Any], bool] = lambda value: isinstance(value, dict)
+_is_number: Callable[[Any], bool] = lambda value: type(value) in (int, float) and value > 0
+
+
+def _is_size(value: Any) -> bool:
+    try:
+        return isinstance(value, str) and parse_bytes(value) > 0
+    except ValueError:
+        return False
+
+
+COUNT, TEXT, TEXTS = (_is_count, "a whole number from 1"), (_is_text, "text"), (_is_texts, 'a list such as ["…", "…"]')
+SIZE = (_is_size, 'text such as "24 GB"')
+#: what is wanted of options that most templates have; others are passed on as they are
+WANTED: dict[str, tuple[Callable[[Any], bool], str]] = {
+    **dict.fromkeys(("jobs", "cores", "processes", "job_cpu", "ncpus"), COUNT),
+    **dict.fromkeys(("memory", "disk"), SIZE),
+    **dict.fromkeys(("queue", "account", "project", "interface", "python", "job_name", "shebang", "job_mem"), TEXT),
+    **dict.fromkeys(("local_directory", "log_directory", "shared_temp_directory", "name", "resource_spec"), TEXT),
+    **dict.fromkeys(("job_script_prologue", "worker_extra_args", "job_directives_skip"), TEXTS),
+    "walltime": (_is_text, 'text such as "02:00:00", in quotes'),
+    "job_extra_directives": (lambda value: _is_texts(value) or _is_table(value), TEXTS[1]),
+    "death_timeout": (_is_number, "a number of seconds"),
+    "nanny": (lambda value: isinstance(value, bool), "true or false"),
+    "scheduler_options": (_is_table, "a table, [scheduler_options]"),
+    "tls": (_is_table, "a table, [tls]"),
+}
 #: what stands for the scheduler's address in a script that is only shown
 SCHEDULER = "tcp://SCHEDULER:PORT"
 #: seconds to reach the scheduler of this process, and to end the jobs
@@ -34,7 +101,77 @@ START, CLOSE = 30.0, 30.0
 T = TypeVar("T")
 
 
-class Slurm:
+@dataclass(frozen=True)
+class Template:
+    """Jobs to ask a queue for."""
+
+    path: Path
+    cluster: type[JobQueueCluster]
+    jobs: int
+    tls: Tls | None
+    #: what is left for dask-jobqueue
+    options: dict[str, Any]
+
+    @staticmethod
+    def read(path: Path) -> "Template":
+        """A file, checked. All that is wrong with it is in one `PlaceError`, a line for each problem."""
+        try:
+            return _template(path)
+        except SettingsError as error:
+            raise PlaceError(str(error)) from None
+
+
+def _template(path: Path) -> Template:
+    try:
+        text = read_bytes(path, "--slurm").decode()
+        table = tomllib.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise PlaceError(f"{path} is not a TOML file: {error}.") from None
+    problems = Problems(Places(str(path), lines_of(text, table)))
+    kind = table.pop("kind", "slurm")
+    if not isinstance(kind, str) or kind not in KINDS:
+        problems.add(("kind",), f"`kind` is {kind!r}, and must be one of {', '.join(KINDS)}.")
+        problems.stop()
+    known = _options_of(KINDS[kind]) | {"jobs", "tls"}
+    for key, value in table.items():
+        if problem := _problem(key, value, known, KINDS[kind].__name__):
+            problems.add((key,), problem)
+    for key, example in (("jobs", "10"), ("cores", "16"), ("memory", '"24 GB"')):
+        if key not in table:
+            problems.add((key,), f"`{key}` is missing: write for instance {key} = {example}.")
+    tls, files = table.pop("tls", None), None
+    if isinstance(tls, dict):
+        names = ("ca_file", "cert", "key")
+        if set(tls) == set(names) and all(map(_is_text, tls.values())):
+            files = Tls(*(path.parent.absolute() / Path(tls[name]).expanduser() for name in names))
+        else:
+            problems.add(("tls",), "[tls] must have the three files `ca_file`, `cert` and `key`, and nothing else.")
+    problems.stop()
+    return Template(path, KINDS[kind], table.pop("jobs"), files, table)
+
+
+def _options_of(cluster: type[JobQueueCluster]) -> set[str]:
+    """The names that a cluster of dask-jobqueue takes: its own, and those of its jobs."""
+    job_class = cluster.job_cls  # pyright: ignore[reportAttributeAccessIssue]
+    takers = (cluster.__init__, job_class.__init__, Job.__init__, JobQueueCluster.__init__)
+    return {name for taker in takers for name in inspect.signature(taker).parameters} - INNER
+
+
+def _problem(key: str, value: Any, known: set[str], cluster: str) -> str:
+    """What is wrong with one line of a template; empty if nothing is."""
+    if key in ELSEWHERE:
+        return f"`{key}` cannot be given here: {ELSEWHERE[key]}."
+    if key in RENAMED:
+        return f"`{key}` is called `{RENAMED[key]}`."
+    if key not in known:
+        near = difflib.get_close_matches(key, known - set(ELSEWHERE) - set(RENAMED), 1)
+        hint = f" Did you mean `{near[0]}`?" if near else ""
+        return f"`{key}` is no option of {cluster}.{hint}"
+    is_right, wanted = WANTED.get(key, (lambda _: True, ""))
+    return "" if is_right(value) else f"`{key}` is {value!r}, and must be {wanted}."
+
+
+class Slurm(DaskPlace):
     """Jobs of SLURM, or of another queue that dask-jobqueue knows and the template names."""
 
     def __init__(self, template: Path) -> None:
@@ -57,46 +194,36 @@ class Slurm:
                 logs.rmdir()
         return script
 
-    def __enter__(self) -> "Slurm":
+    def _connect(self, closing: contextlib.ExitStack) -> DaskWorkers:
         submit = shlex.split(self._job.submit_command or "")[0]
         if shutil.which(submit) is None:
             raise PlaceError(f"`{submit}` is not there: is this a machine from which jobs are submitted?")
-        with contextlib.ExitStack() as closing:
-            closing.enter_context(quiet())
-            cluster = _explained(lambda: self._template.cluster(**self._options()), self._template.path)
-            closing.callback(_close, cluster)
-            _say_who_can_reach(cluster.scheduler_address, is_secured=self._template.tls is not None)
-            client = closing.enter_context(connected(cluster, cluster.security, START))
-            jobs = _Jobs(cluster, self._template.jobs, self._troubles)
-            hint = "See the queue, and what the jobs wrote if they have ended."
-            self._hands = DaskHands(client, f"the jobs of {self._template.path}", hint, jobs.tend)
-            self._closing = closing.pop_all()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._closing.close()
+        cluster = _explained(lambda: self._template.cluster(**self._options()), self._template.path)
+        closing.callback(_close, cluster)
+        _say_who_can_reach(cluster.scheduler_address, is_secured=self._template.tls is not None)
+        client = closing.enter_context(connected(cluster, cluster.security, START))
+        jobs = _Jobs(cluster, self._template.jobs, self._troubles)
+        hint = "See the queue, and what the jobs wrote if they have ended."
+        return DaskWorkers(client, f"the jobs of {self._template.path}", hint, jobs.tend)
 
     def workers(self) -> int:
         return self._template.jobs * self._template.options.get("processes", 1)
-
-    def each(self, compute: Compute, orders: Iterable[Order]) -> Iterator[tuple[Order, Outcome | Failure]]:
-        return each_on(self._hands, compute, orders)
 
     def _options(self) -> dict[str, Any]:
         """What dask-jobqueue is given: the template, and what suits us where that says nothing."""
         options = {"processes": 1, **self._template.options}
         prologue = list(options.get("job_script_prologue", ()))
-        options["job_script_prologue"] = [*prologue, f"export {SHARED_BY}={options['processes']}"]
+        options["job_script_prologue"] = [*prologue, f"export {workers.SHARED_BY}={options['processes']}"]
         kind = self._job.default_config_name()
         named = options.get("interface") or config.get(f"jobqueue.{kind}.interface", None)
         own = (config.get(f"jobqueue.{kind}.scheduler-options", None) or {}) | options.get("scheduler_options", {})
-        unseen = ["--no-dashboard", "--dashboard-address", UNSEEN["dashboard_address"]]
-        arguments = [*unseen, "--preload", "recurra.studies.places.pinning"]
+        unseen = ["--no-dashboard", "--dashboard-address", workers.UNSEEN["dashboard_address"]]
+        arguments = [*unseen, "--preload", workers.__name__]
         if not (named or "host" in own or "interface" in own):
-            own["host"] = LOOPBACK
-            arguments += ["--host", LOOPBACK]  # workers that can reach it are on this machine too
+            own["host"] = workers.LOOPBACK
+            arguments += ["--host", workers.LOOPBACK]  # workers that can reach it are on this machine too
         options["worker_extra_args"] = [*arguments, *options.get("worker_extra_args", ())]
-        options["scheduler_options"] = {**({} if "dashboard_address" in own else UNSEEN), **own}
+        options["scheduler_options"] = {**({} if "dashboard_address" in own else workers.UNSEEN), **own}
         if self._template.tls:
             options["security"] = secured(self._template.tls)
         return {**options, "job_cls": self._job, "silence_logs": False}
