@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from recurra.learners import LEARNERS, Learner
-from recurra.studies.options import hyperparameters
+from recurra.studies.settings import hyperparameters
 
 
 def printed() -> list[tuple[str, ...]]:

@@ -22,7 +22,7 @@ from recurra.training.interrupts import ASKING
 if TYPE_CHECKING:
     import xarray
 
-    from recurra.studies.reading.points import Point
+    from recurra.studies.choices import Point
     from recurra.studies.study import Study
 
 LONG_NAMES = {

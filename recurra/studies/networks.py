@@ -5,11 +5,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from recurra.studies.choices import Point
 from recurra.studies.places.base import Failure, Member, Order, Place, State, versions
-from recurra.studies.planning import MOST, plain, program_key
-from recurra.studies.reading.points import Point
 from recurra.studies.settings import Settings
 from recurra.studies.study import Study
+from recurra.studies.sweep import MOST, plain, program_key
 from recurra.studies.tuning.tuned import TuningError
 
 #: networks that a core, and an accelerator, is given at once, if there are so many

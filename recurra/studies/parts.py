@@ -6,8 +6,7 @@ import os
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from recurra.studies.options import alternatives, hyperparameters, task_of
-from recurra.studies.settings import NEEDS, Settings, SettingsError
+from recurra.studies.settings import NEEDS, Settings, SettingsError, alternatives, hyperparameters, task_of
 
 if TYPE_CHECKING:
     import optax

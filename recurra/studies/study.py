@@ -7,9 +7,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from recurra.studies.choices import Choices, Listed, Uniform, Value, Varied
-from recurra.studies.reading.built import check_built
-from recurra.studies.reading.entries import (
+from pydantic import BaseModel, Field, ValidationError, model_validator
+
+from recurra.studies.choices import Choices, Combinations, Listed, Point, Uniform, Value, Varied
+from recurra.studies.reading.checks import check_built, check_effects, check_once, check_samples, check_size
+from recurra.studies.reading.problems import Places, Problems, lines_of
+from recurra.studies.reading.tables import (
     read_fixed,
     read_learners,
     read_points,
@@ -17,13 +20,34 @@ from recurra.studies.reading.entries import (
     read_seeds,
     read_vary,
 )
-from recurra.studies.reading.points import Combinations, Point
-from recurra.studies.reading.problems import Places, Problems
-from recurra.studies.reading.rules import check_effects, check_once, check_samples, check_size
-from recurra.studies.reading.toml_lines import lines_of
-from recurra.studies.reading.tune import TuneSettings as TuneSettings
-from recurra.studies.reading.tune import read_tune
-from recurra.studies.settings import Settings, SettingsError, checked, read_bytes
+from recurra.studies.settings import STRICT, Settings, SettingsError, checked, in_words, read_bytes
+
+
+class TuneSettings(BaseModel):
+    """How the random choices of a study are searched, for each of its cases."""
+
+    model_config = STRICT
+
+    trials: int = Field(default=40, ge=1, le=10**6, description="Settings that are tried.")
+    seeds: int | None = Field(default=None, ge=1, le=10**6, description="Seeds of a trial; those of the study.")
+    rungs: int = Field(default=3, ge=1, le=100, description="How often trials are looked at, the last time at the end.")
+    eta: int = Field(default=2, ge=2, le=1000, description="One trial in so many goes on after each look but the last.")
+    finalists: int = Field(
+        default=3, ge=1, le=10**6, description="The best trials, which are confirmed on fresh seeds."
+    )
+    confirm_seeds: int = Field(default=20, ge=1, le=10**6, description="Fresh seeds that confirm a finalist.")
+    startup: int | None = Field(
+        default=None, ge=1, le=10**6, description="Trials that are drawn before the search begins."
+    )
+    batch: int | None = Field(default=None, ge=1, le=10**6, description="Trials that are computed together.")
+
+    @model_validator(mode="after")
+    def _finalists_are_trials(self) -> "TuneSettings":
+        if "finalists" in self.model_fields_set and self.finalists > self.trials:
+            raise ValueError(
+                f"`tune.finalists` is {self.finalists}, and there are {self.trials} `trials` to choose from."
+            )
+        return self
 
 
 @dataclass(frozen=True)
@@ -78,7 +102,7 @@ class Study:
         learners = read_learners(table.get("learners"), problems)
         seeds = read_seeds(table.get("seeds", Settings.model_fields["seeds"].default), problems)
         samples = read_samples(table.get("samples"), problems)
-        tune = read_tune(table.get("tune", {}), problems)
+        tune = _read_tune(table.get("tune", {}), problems)
         fixed, fixed_at = read_fixed(table, problems)
         varied: dict[str, Varied] = {"learner": Listed(learners)} if len(learners) > 1 else {}
         varied_at, points_at = {}, {}
@@ -148,6 +172,20 @@ class Study:
     @functools.cached_property
     def _combined(self) -> Combinations:
         return Combinations(self.learners, self.fixed, self.varied)
+
+
+def _read_tune(table: Any, problems: Problems) -> TuneSettings:
+    """[tune], with defaults for what it does not say."""
+    if not isinstance(table, dict):
+        problems.add(("tune",), f"`tune` must be a table, [tune], and is {table!r}.")
+        return TuneSettings()
+    try:
+        return TuneSettings.model_validate(table)
+    except ValidationError as error:
+        for each in error.errors():
+            place = each["loc"] or ("finalists",)
+            problems.add(("tune", *place), in_words(each, TuneSettings, "tune."))
+        return TuneSettings()
 
 
 def _no_toml(file: str, error: str) -> str:

@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-import recurra.studies.reading.built
+import recurra.studies.reading.checks
 from recurra.studies.settings import SettingsError
 from recurra.studies.study import Study
 
@@ -155,7 +155,7 @@ def test_problems_are_named_with_their_lines(name, tmp_path):
 
 def test_bad_pairs_are_found_by_building_only(monkeypatch):
     """Negative control: without the networks that are built, the pair that does not go together is not noticed."""
-    monkeypatch.setattr(recurra.studies.reading.built, "MOST_BUILT", 0)
+    monkeypatch.setattr(recurra.studies.reading.checks, "MOST_BUILT", 0)
     Study.of_text(BAD["a bad pair"][0])
 
 

@@ -42,7 +42,7 @@ startup = 8
 confirm_seeds = 3
 """
 #: the program with orders of few networks
-SMALL = "import recurra.studies.planning as p; p.FIRST_STEPS, p.SECONDS = 16_000, 0.0; "
+SMALL = "import recurra.studies.sweep as p; p.FIRST_STEPS, p.SECONDS = 16_000, 0.0; "
 PROGRAM_SMALL = [*PROGRAM[:-1], SMALL + PROGRAM[-1]]
 MEASURED = ("loss", "final_loss", "diverged_at", "steps_done")
 

@@ -19,7 +19,7 @@ import recurra as rc
 from recurra.cli import app, extras
 from recurra.saved import whole_files
 from recurra.studies import folder as folders
-from recurra.studies import planning, work
+from recurra.studies import work
 from recurra.studies.folder import Folder, FolderError
 from recurra.studies.parts import build
 from recurra.studies.places.dask import Cluster
@@ -70,9 +70,9 @@ def recurra(capsys, tmp_path, monkeypatch):
 
 
 def small_orders(monkeypatch):
-    monkeypatch.setattr(planning, "LEAST", 3)
-    monkeypatch.setattr(planning, "FIRST_STEPS", 3 * 60)
-    monkeypatch.setattr(planning, "SECONDS", 0.0)
+    monkeypatch.setattr(sweeping, "LEAST", 3)
+    monkeypatch.setattr(sweeping, "FIRST_STEPS", 3 * 60)
+    monkeypatch.setattr(sweeping, "SECONDS", 0.0)
 
 
 @pytest.fixture(scope="module")
@@ -274,7 +274,7 @@ def test_no_network_is_left_out_or_done_twice(monkeypatch):
     wanted = set(itertools.product(range(4), (4, 1)))
     done = {(1, 4), (2, 1)}
     for least, workers in itertools.product((1, 3, 8), (1, 2, 5)):
-        monkeypatch.setattr(planning, "LEAST", least)
+        monkeypatch.setattr(sweeping, "LEAST", least)
         planner = sweep.planner(workers)
         monkeypatch.setattr(planner, "_gains", lambda *_: False)
         orders = list(planner.orders(planner.batches(done)))

@@ -26,8 +26,7 @@ from distributed.core import Status
 from recurra.studies.places import workers
 from recurra.studies.places.base import PlaceError, PlaceLost, Tls, one_line
 from recurra.studies.places.dask import DaskPlace, DaskWorkers, connected, secured
-from recurra.studies.reading.problems import Places, Problems
-from recurra.studies.reading.toml_lines import lines_of
+from recurra.studies.reading.problems import Places, Problems, lines_of
 from recurra.studies.settings import SettingsError, read_bytes
 from recurra.training.console import say
 

@@ -1,7 +1,9 @@
-"""What constructors refuse, found before a study runs: some of its networks are built, and thrown away.
+"""Whether what a study's file says goes together, found before it runs.
 
-Constructors refuse values that are out of a range, and pairs of values that do not go together. So every text and flag
-and the ends of every range of numbers are built, alone and in pairs, and nothing between.
+Nothing may be set twice or in vain, and there must not be too many networks. What constructors refuse is found by
+building some of the networks, which are thrown away: constructors refuse values that are out of a range, and pairs of
+values that do not go together. So every text and flag and the ends of every range of numbers are built, alone and in
+pairs, and nothing between.
 """
 
 import itertools
@@ -10,11 +12,21 @@ import warnings
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from recurra.studies.choices import Choices, Listed, Spaced, Together, Uniform, Value, Varied
-from recurra.studies.reading.names import needs
-from recurra.studies.reading.points import DECIDING, Combinations, Point
-from recurra.studies.reading.problems import Problems
-from recurra.studies.reading.toml_lines import Path
+from recurra.studies.choices import (
+    DECIDING,
+    Choices,
+    Combinations,
+    Listed,
+    Point,
+    Spaced,
+    Together,
+    Uniform,
+    Value,
+    Varied,
+    needs,
+)
+from recurra.studies.reading.problems import Path, Problems
+from recurra.studies.reading.tables import MOST
 from recurra.studies.settings import Settings, SettingsError
 
 #: networks that are built, each in about a millisecond, and points of [[points]] that are tried in pairs
@@ -25,10 +37,99 @@ ENOUGH = 5
 #: what varies on its own: settings by name, and all of [[points]] together under this one
 ROWS = "[[points]]"
 Axes = dict[str, list[Any]]
+Paths = dict[str, Path]
+
+
+def check_once(fixed: Paths, varied: Paths, points: Paths, problems: Problems) -> None:
+    """Nothing is in two tables."""
+    for here, says, others, also in (
+        (varied, "varies here", fixed, "is fixed"),
+        (points, "differs in [[points]]", fixed, "is fixed"),
+        (points, "is in [[points]]", varied, "varies"),
+    ):
+        for name in (name for name in here if name in others):
+            line = problems.places.line(others[name])
+            there = "elsewhere" if line is None else f"in line {line}"
+            problems.add(here[name], f"`{name}` {says} and {also} {there}: leave one of them out.")
+
+
+def check_effects(combined: Combinations, fixed: Paths, varied: Paths, problems: Problems) -> None:
+    """Every setting has an effect somewhere."""
+    for name, path in {**fixed, **varied}.items():
+        how = combined.varied.get(name)
+        if isinstance(how, Together):
+            _check_rows(combined, name, how, path, problems)
+            continue
+        need = needs(name)
+        if need is not None and need[1] not in (values := _possible(combined, need[0])):
+            problems.add(path, _in_vain(name, *need, values))
+
+
+def _check_rows(combined: Combinations, name: str, how: Together, path: Path, problems: Problems) -> None:
+    """A setting in [[points]] has an effect in every point that has it."""
+    need = needs(name)
+    if need is None:
+        return
+    inner = path[2:]  # beyond ("points", place)
+    for place, given in enumerate(how.given):
+        row = combined.rows[place]
+        values = (row[need[0]],) if need[0] in row else _possible(combined, need[0])
+        if given and need[1] not in values:
+            problems.add(("points", place, *inner), _in_vain(name, *need, values))
+
+
+def _possible(combined: Combinations, name: str) -> tuple[Value, ...]:
+    """The values that a deciding setting has in a study."""
+    if name == "learner":
+        return combined.learners
+    how = combined.varied.get(name)
+    return how.values if isinstance(how, Listed | Together | Choices) else (combined.shared(name),)
+
+
+def _in_vain(name: str, other: str, wanted: str, values: tuple[Value, ...]) -> str:
+    if other == "learner":
+        return f"`{name}` has no effect: {wanted} is not among the `learners`. Add it to them, or leave this out."
+    seen = " and ".join(dict.fromkeys(map(repr, values)))
+    return f"`{name}` has no effect where `{other}` is {seen}: leave it out, or make `{other}` {wanted!r}."
+
+
+def check_size(combined: Combinations, seeds: int, samples: int | None, paths: Paths, problems: Problems) -> None:
+    """The study is not larger than anyone means it to be."""
+    cases, draws = combined.count(), 1 if samples is None else samples
+    networks = cases * draws * seeds
+    if networks <= MOST:
+        return
+    sizes = {name: len(how) for name, how in combined.gone_through.items()} | {"seeds": seeds, "samples": draws}
+    largest = max(sizes, key=lambda name: sizes[name])
+    path = paths.get(largest, (largest,))
+    product = " × ".join(
+        f"{_large(count)} {what}"
+        for count, what in ((cases, "combinations"), (draws, "samples"), (seeds, "seeds"))
+        if count > 1
+    )
+    problems.add(
+        path,
+        f"The study has {_large(networks)} networks ({product}), and {MOST:,} are the most: vary less. `{largest}` has "
+        f"the most values, {sizes[largest]:,}.",
+    )
+
+
+def _large(count: int) -> str:
+    return f"{count:,}" if count < 10**15 else f"about 10^{len(str(count)) - 1}"
+
+
+def check_samples(random: dict[str, Uniform | Choices], samples: int | None, problems: Problems) -> None:
+    """`samples` has something to draw."""
+    if samples is not None and not random:
+        problems.add(
+            ("samples",),
+            "`samples` has no effect, as nothing is drawn: leave it out, or make a random choice in [vary], such as "
+            "learning_rate = { log_uniform = [1e-5, 1e-1] }.",
+        )
 
 
 def check_built(
-    combined: Combinations, settings: Callable[[Point], Settings], paths: dict[str, Path], problems: Problems
+    combined: Combinations, settings: Callable[[Point], Settings], paths: Paths, problems: Problems
 ) -> None:
     """Note what constructors refuse. `paths` are where settings are written."""
     import jax
@@ -136,7 +237,7 @@ def _with(causes: list[str], chosen: dict[str, Any]) -> str:
     return f" That is where {' and '.join(shown)}."
 
 
-def _where(error: str, point: Point, causes: list[str], paths: dict[str, Path], combined: Combinations) -> Path:
+def _where(error: str, point: Point, causes: list[str], paths: Paths, combined: Combinations) -> Path:
     """Where the setting is written that an error is about: the one that it names, or a cause."""
     ours = f"learner.{point['learner']}."
     for word in re.findall(r"`(\w+)`", error):
