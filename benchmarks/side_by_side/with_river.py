@@ -3,7 +3,6 @@
 from collections import deque
 
 import numpy as np
-
 from river import linear_model, optim
 
 

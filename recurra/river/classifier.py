@@ -6,12 +6,12 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
+from river import base
 
 from recurra.losses import Loss
 from recurra.river.recipe import Recipe
 from recurra.river.stream import Features, Stream, power_of_two
 from recurra.saved.parts import register
-from river import base
 
 
 class SeenCrossEntropy(Loss):

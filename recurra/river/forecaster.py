@@ -3,11 +3,12 @@
 from collections.abc import Collection
 from typing import Any
 
+from river import time_series
+
 from recurra import checks
 from recurra.river.recipe import Recipe
 from recurra.river.regressor import label_of
 from recurra.river.stream import Features, Stream
-from river import time_series
 
 
 class RNNForecaster(time_series.base.Forecaster):

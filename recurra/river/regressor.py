@@ -5,11 +5,11 @@ import numbers
 from typing import Any
 
 import numpy as np
+from river import base
 
 from recurra.river.columns import LARGEST, too_large
 from recurra.river.recipe import Recipe
 from recurra.river.stream import Features, Stream
-from river import base
 
 
 class RNNRegressor(base.Regressor):

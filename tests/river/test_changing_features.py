@@ -6,6 +6,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from river import datasets, feature_extraction
 
 import recurra as rc
 from driving import FOR_ONE_LAYER
@@ -15,7 +16,6 @@ from recurra.river.classifier import SeenCrossEntropy
 from recurra.river.recipe import RIDGE, Recipe
 from recurra.river.stream import carried_on
 from recurra.step import APPLIED
-from river import datasets, feature_extraction
 
 
 def stream(rows=80, names="abcdef", seed=0):

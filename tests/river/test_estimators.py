@@ -10,11 +10,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from river import compose, datasets, evaluate, metrics, preprocessing, time_series
 
 import recurra as rc
 from recurra.river import RNNClassifier, RNNForecaster, RNNRegressor
 from recurra.step import APPLIED
-from river import compose, datasets, evaluate, metrics, preprocessing, time_series
 
 NAMES = ["a", "b", "c"]
 

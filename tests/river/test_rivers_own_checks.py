@@ -5,9 +5,9 @@ import sys
 import types
 
 import pytest
+from river import checks
 
 from recurra.river import RNNClassifier, RNNForecaster, RNNRegressor
-from river import checks
 
 
 @pytest.fixture(autouse=True)
