@@ -6,23 +6,15 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
-from jax.extend.core import ClosedJaxpr, Jaxpr, Literal
+from jax.extend.core import Jaxpr
 from jaxtyping import Array, Float
 
 from recurra.cells.base import State
+from recurra.programs import has_derivative, mixing, seen_by, subprograms
 
 #: derivatives by output and variable, vectors over units; None where a derivative is zero at all times
 Blocks = tuple[tuple[Float[Array, " _"] | None, ...], ...]
 Unit = Callable[[State, State], State]
-
-#: operations that mix units, or change their order, without changing the shape
-MIXING = {
-    "sort", "rev", "cumsum", "cumprod", "cummax", "cummin", "cumlogsumexp", "dot_general", "fft",
-    "conv_general_dilated", "gather", "scatter", "scatter-add", "scatter_add", "scatter-sub", "scatter_sub",
-    "scatter-mul", "scatter_mul", "scatter-min", "scatter_min", "scatter-max", "scatter_max", "dynamic_update_slice",
-    "triangular_solve", "custom_linear_solve", "while", "scan", "top_k", "approx_top_k", "pad", "reduce_window",
-    "reduce_window_sum", "reduce_window_min", "reduce_window_max", "pure_callback", "io_callback",
-}  # fmt: skip
 
 
 def local_derivatives(unit: Unit, a: State, z: State) -> tuple[State, Blocks, Blocks]:
@@ -33,7 +25,7 @@ def local_derivatives(unit: Unit, a: State, z: State) -> tuple[State, Blocks, Bl
     """
     variables = (*a, *z)
     f = lambda variables: unit(variables[: len(a)], variables[len(a) :])
-    reads = seen_by(jax.make_jaxpr(f)(variables).jaxpr, _has_derivative)
+    reads = seen_by(jax.make_jaxpr(f)(variables).jaxpr, has_derivative)
     differs = _differs(f, variables)
     anywhere = tuple(jnp.zeros(1, v.dtype) for v in variables)
     along = functools.cache(lambda i, is_here: _along(f, i, variables if is_here else anywhere))
@@ -61,14 +53,14 @@ def shared_variable(unit: Unit, a: State, z: State) -> int | None:
     """
     f = lambda variables: unit(variables[: len(a)], variables[len(a) :])
     program, differs = jax.make_jaxpr(f)((*a, *z)).jaxpr, _differs(f, (*a, *z))
-    reads, gates = seen_by(program, _has_derivative), set(range(len(a), len(a) + len(z)))
+    reads, gates = seen_by(program, has_derivative), set(range(len(a), len(a) + len(z)))
     anywhere = tuple(jnp.zeros(1, v.dtype) for v in (*a, *z))
 
     def is_shared(p: int) -> bool:
         if p not in reads[p] or reads[p] - gates != {p} or any(differs(p, i) for i in reads[p]):
             return False
         sum_itself = program.outvars[p]
-        beside = seen_by(program, lambda equation, var: var is not sum_itself and _has_derivative(equation, var))
+        beside = seen_by(program, lambda equation, var: var is not sum_itself and has_derivative(equation, var))
         leak = jax.eval_shape(lambda at: _along(f, p, at)[1][p], anywhere)
         return leak.shape == (1,) and not any(seen & (gates | {p}) for q, seen in enumerate(beside) if q != p)
 
@@ -93,7 +85,7 @@ def variables_read(unit: Unit, a: State, z: State) -> set[int]:
 
     One that it reads through `jax.lax.stop_gradient` or a comparison alone is not among them.
     """
-    return set().union(*seen_by(jax.make_jaxpr(lambda *a: unit(a, z))(*a).jaxpr, _has_derivative))
+    return set().union(*seen_by(jax.make_jaxpr(lambda *a: unit(a, z))(*a).jaxpr, has_derivative))
 
 
 def check_unit(name: str, unit: Unit, a: State, z: State) -> None:
@@ -114,10 +106,12 @@ def check_unit(name: str, unit: Unit, a: State, z: State) -> None:
     if not isinstance(after, tuple) or shapes(after) != shapes(a):
         found = shapes(after) if isinstance(after, tuple) else type(after).__name__
         raise TypeError(f"`unit` of {name} must return a state like the one it takes, {shapes(a)}: it returns {found}.")
-    if mixing := _mixing(program.jaxpr, set(program.jaxpr.invars)):
+    if operation := mixing(program.jaxpr, set(program.jaxpr.invars)):
         raise TypeError(
-            f"`unit` of {name} must act on one unit at a time, elementwise, and uses {mixing!r}, which mixes units: "
-            "write the cell as an Equinox module and wrap it with recurra.GeneralCell."
+            f"`unit` of {name} must act on one unit at a time, elementwise, and uses {operation!r}, which mixes units "
+            "or is not known to keep them apart: write the cell as an Equinox module and wrap it with "
+            "recurra.GeneralCell. If the operation acts elementwise, say so once with "
+            f"recurra.programs.ELEMENTWISE.add({operation!r})."
         )
     check_forwards(f"`unit` of {name}", program.jaxpr)
 
@@ -132,50 +126,8 @@ def check_forwards(what: str, program: Jaxpr) -> None:
 
 
 def _equations(program: Jaxpr) -> Iterator[Any]:
+    """All operations of a program, also those of the programs that they run."""
     for equation in program.eqns:
         yield equation
         for part in subprograms(equation):
             yield from _equations(part)
-
-
-def seen_by(program: Jaxpr, counts: Callable[[Any, Any], bool] = lambda equation, var: True) -> list[set[int]]:
-    """For each output of a program the inputs it is computed from; only through results of operations that count."""
-    sources = {var: {i} for i, var in enumerate(program.invars)}
-    seen = lambda var: set() if isinstance(var, Literal) else sources.get(var, set())
-    for equation in program.eqns:
-        together = set().union(*map(seen, equation.invars))
-        sources |= {var: together for var in equation.outvars if counts(equation, var)}
-    return [seen(var) for var in program.outvars]
-
-
-def _has_derivative(equation: Any, var: Any) -> bool:
-    """Whether a result of an operation may have a derivative: not that of `stop_gradient`, nor of a comparison."""
-    return equation.primitive.name != "stop_gradient" and jnp.issubdtype(var.aval.dtype, jnp.inexact)
-
-
-def _mixing(program: Any, units: set[Any]) -> str | None:
-    """The first operation that does not act on one unit at a time, if there is one; `units` are vectors over units."""
-    for equation in program.eqns:
-        taken = [var for var in equation.invars if not isinstance(var, Literal) and var in units]
-        if not taken:
-            continue
-        shapes = {var.aval.shape for var in equation.outvars}
-        if equation.primitive.name in MIXING or shapes != {taken[0].aval.shape}:
-            return equation.primitive.name
-        for inner in subprograms(equation):
-            arguments = zip(inner.invars, equation.invars[-len(inner.invars) :], strict=True)
-            found = _mixing(inner, {var for var, outside in arguments if outside in taken})
-            if found:
-                return found
-        units |= set(equation.outvars)
-    return None
-
-
-def subprograms(equation: Any) -> Iterator[Jaxpr]:
-    """The programs that an operation of a traced program runs: a loop's body, a conditional's branches."""
-    for value in equation.params.values():
-        for each in value if isinstance(value, tuple | list) else (value,):
-            if isinstance(each, ClosedJaxpr):
-                yield each.jaxpr
-            elif isinstance(each, Jaxpr):
-                yield each

@@ -21,9 +21,9 @@ import equinox as eqx
 import jax
 from jax.extend.core import Jaxpr
 
-from recurra.cells.structure import subprograms
 from recurra.engine.hardware import core_device
 from recurra.engine.tuning import SMALL_K, SMALL_M, SMALL_N
+from recurra.programs import subprograms
 
 _INTO_THE_LOOP = {"xla_cpu_multi_thread_eigen": False, "xla_cpu_experimental_ynn_fusion_type": ""}
 _ON_CORES = {"xla_backend_optimization_level": 2}

@@ -17,7 +17,6 @@ from jaxtyping import PyTree
 
 from recurra.cells.base import Cell
 from recurra.cells.stack import Stack
-from recurra.cells.structure import seen_by
 from recurra.cells.unitwise import UnitwiseCell
 from recurra.engine.blockwise_rtrl import BlockwiseRTRL
 from recurra.engine.experiment import Experiment, Start, with_learners
@@ -27,6 +26,7 @@ from recurra.engine.shared_rflo import SharedRFLO
 from recurra.learners import RFLO, RTRL
 from recurra.learners.base import Learner, PastFacing
 from recurra.learners.layered import Layered
+from recurra.programs import seen_by
 from recurra.step import LearningState, LearningStep
 
 #: the products of a unit-wise cell that faster forms write in their own way

@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Int, PyTree
 
-from recurra.cells.structure import seen_by
+from recurra.programs import seen_by
 from recurra.step import LearningState, LearningStep, Outcome
 
 #: a function of an `Outcome` whose result is kept for every step

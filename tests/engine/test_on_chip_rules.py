@@ -34,6 +34,7 @@ from recurra.engine.on_chip.rules import RULES, UnsupportedError
 #: rules for names that operations have in other versions of JAX, or that only transformations make
 ELSEWHERE = {
     "pjit",
+    "call",
     "closed_call",
     "core_call",
     "remat",
@@ -106,7 +107,7 @@ def test_calls_and_loops():
 def test_batches():
     """As several streams are: what `jax.vmap` makes of a program."""
     tables = {name: lambda x, f=f: f(x, 0) for name, f in (REDUCING | ARGUMENT).items()}
-    tables |= {name: f for name, f in CALLS.items() if name != "while"}
+    tables |= {name: f for name, f in CALLS.items() if name not in ("while", "composite")}
     compare(jax.vmap(together(tables)), floats(3, 5, 2))
     compare(jax.vmap(lambda W, x: (W @ x, x @ W.T, jnp.outer(x, x)), (None, 0)), floats(5, 7), floats(3, 7))
     unnumbered = {name: f for name, f in MOVES.items() if name != "diagonal"}

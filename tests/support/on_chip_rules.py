@@ -204,6 +204,7 @@ CALLS = {
     "jit": jax.jit(lambda x: x + 1),
     "custom": _doubled(),
     "checkpoint": jax.checkpoint(jnp.sin),
+    "composite": lax.composite(lambda x: x + 1, "own.name"),
     "scan": _swept,
     "scan back": functools.partial(_swept, reverse=True),
     "fori": lambda x: lax.fori_loop(0, 3, lambda i, x: x * x[0] + i, x),

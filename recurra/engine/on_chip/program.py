@@ -12,6 +12,7 @@ from jaxtyping import Array
 from recurra.engine.on_chip import moves, products  # noqa: F401 (both register rules)
 from recurra.engine.on_chip.padding import padded_shape
 from recurra.engine.on_chip.rules import RULES, Results, Site, UnsupportedError, rule
+from recurra.programs import CALLS
 
 #: Which of several forms of a computation a kernel takes, the best first; None is the form for any platform. JAX has
 #: forms for Mosaic, another compiler of kernels, that gather nothing: a diagonal is a product with the unit matrix.
@@ -70,18 +71,7 @@ def _closed(program: Any) -> Any:
     return program if hasattr(program, "consts") else ClosedJaxpr(program, ())
 
 
-@rule(
-    "jit",
-    "pjit",
-    "closed_call",
-    "core_call",
-    "custom_jvp_call",
-    "custom_vjp_call",
-    "custom_vmap_call",
-    "remat",
-    "remat2",
-    "checkpoint",
-)
+@rule(*CALLS)
 def _call(site: Site, *operands: Any) -> Results:
     inner = next(site.params[name] for name in ("jaxpr", "call_jaxpr", "call", "fun_jaxpr") if name in site.params)
     return carry_out(_closed(inner), *operands)

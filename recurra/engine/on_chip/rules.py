@@ -13,9 +13,18 @@ import numpy as np
 from jaxtyping import Array
 
 from recurra.engine.on_chip.padding import Shape, counted, padded_shape, places
+from recurra.programs import ELEMENTWISE
 
 #: entries of the largest array that a rule may need on the way: 256 kB, as many as a multiprocessor's registers
 LARGEST = 2**16
+
+#: elementwise operations that the compiler of kernels does not take
+UNLOWERED = {
+    "round", "erf", "erfc", "lgamma", "digamma", "polygamma", "zeta", "igamma", "igammac", "igamma_grad_a",
+    "regularized_incomplete_beta", "random_gamma", "bessel_i0e", "bessel_i1e", "complex", "real",
+    "imag", "conj", "mulhi", "eq_to", "lt_to", "le_to", "reduce_precision", "name", "device_put",
+    "sharding_constraint", "layout_constraint", "pvary",
+}  # fmt: skip
 
 
 class UnsupportedError(NotImplementedError):
@@ -61,15 +70,7 @@ def rule(*names: str) -> Callable[[Callable[..., Results]], Callable[..., Result
     return register
 
 
-# "one_minus_square" is of newer versions of JAX.
-@rule(
-    "add", "add_any", "sub", "mul", "div", "rem", "neg", "sign", "abs", "max", "min", "square", "sqrt", "rsqrt", "cbrt",
-    "pow", "integer_pow", "exp", "exp2", "expm1", "log", "log1p", "tanh", "logistic", "sin", "cos", "tan",
-    "asin", "acos", "atan", "atan2", "sinh", "cosh", "asinh", "acosh", "atanh", "erf_inv", "floor", "ceil",
-    "is_finite", "nextafter", "population_count", "clz", "eq", "ne", "lt", "le", "gt", "ge", "not",
-    "and", "or", "xor", "shift_left", "shift_right_logical", "shift_right_arithmetic", "convert_element_type",
-    "one_minus_square", "bitcast_convert_type", "clamp",
-)  # fmt: skip
+@rule(*ELEMENTWISE - UNLOWERED)
 def _elementwise(site: Site, *operands: Value) -> Array:
     return site.primitive.bind(*operands, **site.params)
 
