@@ -91,10 +91,14 @@ def _in_both_schemes(svg: str) -> str:
 
 
 def in_the_dark(colour: str) -> str:
-    """The colour of the dark scheme: of the same hue, dark for light and light for dark. White is the page itself."""
+    """The colour of the dark scheme: of the same hue, dark for light and light for dark. White is the page itself.
+
+    Colours of lines, unlike pale tints of areas, stay light enough to be told from the page.
+    """
     if colour == "#ffffff":
         return "var(--paper, #171819)"
     red, green, blue = (int(colour[start : start + 2], 16) / 255 for start in (1, 3, 5))
     hue, lightness, saturation = colorsys.rgb_to_hls(red, green, blue)
-    parts = colorsys.hls_to_rgb(hue, 0.95 - 0.84 * lightness, saturation)
+    is_line = saturation > 0.25 and lightness < 0.8
+    parts = colorsys.hls_to_rgb(hue, max(0.97 - 0.82 * lightness, 0.5 if is_line else 0.0), saturation)
     return "#" + "".join(f"{round(255 * part):02x}" for part in parts)

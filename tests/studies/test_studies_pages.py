@@ -11,7 +11,7 @@ import pytest
 import xarray
 from scipy import stats
 
-from recurra.studies.pages import cells, curves, lines, tables, words
+from recurra.studies.pages import figures, lines, maps, tables, words
 from recurra.studies.pages.choosing import chosen
 from recurra.studies.pages.page import write_study
 from recurra.studies.pages.points import Points
@@ -451,8 +451,8 @@ def test_a_cell_has_the_best_of_its_points():
     points = crossed(learner=["rflo", "uoro"], n=[8, 16], alpha=[0.2, 0.4, 0.8], stretch=[1, 2, 3])
     data = study(points, 5, drawn=["stretch"])
     read = Points.read(data)
-    assert ("n", "alpha") in cells.pairs(read)
-    (sheet,) = cells.sheets(read, "n", "alpha")
+    assert ("n", "alpha") in maps.pairs(read)
+    (sheet,) = maps.sheets(read, "n", "alpha")
     assert [shown.title for shown in sheet.maps] == ["RFLO", "UORO"]
     means = data.final_loss.mean("seed").values.reshape(2, 2, 3, 3)
     for shown, lowest in zip(sheet.maps, means.min(axis=3), strict=True):
@@ -461,12 +461,12 @@ def test_a_cell_has_the_best_of_its_points():
 
 def test_settings_that_follow_from_each_other_make_no_map():
     points = [{"learner": "rflo", "n": n, "inputs": 2 * n} for n in (8, 16)]
-    assert cells.pairs(Points.read(study(points))) == []
+    assert maps.pairs(Points.read(study(points))) == []
 
 
 def test_learning_curves_leave_out_seeds_that_diverged():
     data = from_losses([[0.5, 0.6, np.nan, 0.7]], windows=300, values=[8])
-    step, mean, error = curves.curve(data, Points.read(data), 0)
+    step, mean, error = figures.curve(data, Points.read(data), 0)
     loss = data.loss.values[0, [0, 1, 3]].reshape(3, 100, 3).mean(axis=2)
     np.testing.assert_allclose(step, data.step.values.reshape(100, 3)[:, 2])
     np.testing.assert_allclose(mean, loss.mean(axis=0))

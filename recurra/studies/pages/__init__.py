@@ -1,5 +1,5 @@
-"""What a study has shown: a table of the best settings, and a page that needs no other file.
+"""The results of a study: a table of the best settings, and a page that needs no other file.
 
-`points` reads the data set, `choosing` says which settings are best and how sure that is, `tables` and `figures` show
-it, and `page` puts them together.
+`points` reads the data set, `choosing` says which settings are best and how sure that is, `tables` puts it into tables
+and sentences, `lines`, `maps` and `figures` draw it, and `page` puts everything together.
 """

@@ -26,6 +26,7 @@ WIDE = 8.0
 ABOVE = 0.25
 #: an axis is rather made longer by this part than some losses left beyond it
 SPARE = 0.3
+OTHERS_LEFT_OUT = "some seeds diverged, and the mean is over the others."
 
 
 def frame(
@@ -175,3 +176,9 @@ def named(points: Points, name: str | None, value: Value) -> str:
     if name is None:
         return "" if points.only_learner is None else words.shown("learner", points.only_learner)
     return words.named(name, value)
+
+
+def is_above(losses: np.ndarray, start: float) -> bool:
+    """Whether some loss lies beyond the end of the axis."""
+    known = losses[np.isfinite(losses)]
+    return bool(len(known)) and bool(known.max() > loss_range(losses, start)[1])

@@ -1,6 +1,13 @@
-"""Final loss over two settings at once: the best of the others, as colours."""
+"""Final loss over pairs of settings, as colours.
+
+`pairs` says which pairs to look at, `sheets` finds the best point in each cell, `draw` draws a sheet of maps and
+`caption` says what is seen.
+"""
 
 import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import combinations
 from typing import Any
 
 import numpy as np
@@ -12,13 +19,122 @@ from matplotlib.patches import Rectangle
 
 from recurra.pages.plots import MUTED, ON_DARK, ON_LIGHT, style
 from recurra.studies.pages import looks, words
-from recurra.studies.pages.cells import Map, Sheet, Side
+from recurra.studies.pages.points import PROBLEM, Points
 
+#: values of a setting that have a row or column each; beyond, its range is cut into parts, at least and at most so many
+MOST_VALUES, LEAST_PARTS, MOST_PARTS = 24, 4, 16
+#: fewer learners are lines that are easily told apart, and need no map of their own
+MANY_LEARNERS = 4
 MOST_PANELS = 24
 #: inches of the widest cell
 WIDEST = 0.9
 SHADES = "YlGnBu_r"
 BEST = "#d1491b"
+
+
+@dataclass(frozen=True)
+class Side:
+    """Rows or columns: which of them a point is in (-1: in none), and what is written at them."""
+
+    name: str
+    place: np.ndarray
+    labels: list[str]
+    is_text: bool
+
+
+@dataclass(frozen=True)
+class Map:
+    """A panel: the loss in each cell, nan without one, and whether all seeds diverged there, or some."""
+
+    title: str
+    loss: np.ndarray
+    is_lost: np.ndarray
+    is_partly_lost: np.ndarray
+    start: float
+
+
+@dataclass(frozen=True)
+class Sheet:
+    """The maps of one figure. With `is_shared` they are of learners in one scene, and have one scale of colours."""
+
+    title: str
+    maps: list[Map]
+    row: Side
+    column: Side
+    is_shared: bool
+
+
+def pairs(points: Points) -> list[tuple[str, str]]:
+    """Pairs of settings to look at, the one for rows first: learners, what was searched, other texts."""
+    texts = [name for name in points.cases if name not in PROBLEM and points.varied[name].is_text]
+    has_many = "learner" in texts and len(np.unique(points.values["learner"])) >= MANY_LEARNERS
+    every = [*["learner"] * has_many, *points.searched, *(n for n in texts if n != "learner")]
+    # Rows are texts where one of the two is: their names need the room.
+    is_row = lambda name: points.varied[name].is_text
+    turned = ((b, a) if is_row(b) and not is_row(a) else (a, b) for a, b in combinations(every, 2))
+    return [pair for pair in turned if _is_plane(points, *pair)]
+
+
+def _is_plane(points: Points, row: str, column: str) -> bool:
+    """Whether both settings vary together somewhere: neither follows from the other."""
+    both = np.flatnonzero(points.applies(row) & points.applies(column))
+    apart = [name for name in points.cases if name not in (row, column)]
+    return any(
+        points.varies(row, among)
+        and points.varies(column, among)
+        and any(points.varies(column, part) for _, part in points.split([row], among))
+        | (len(among) > 2 and not points.varied[row].is_text)
+        for _, among in points.split(apart, both)
+    )
+
+
+def sheets(points: Points, row: str, column: str) -> Iterator[Sheet]:
+    """The maps of a pair: a panel for each learner and a sheet for each scene; or else a panel for each scene."""
+    both = np.flatnonzero(points.applies(row) & points.applies(column))
+    apart = [name for name in points.cases if name not in (row, column)]
+    outer = [name for name in apart if name != "learner"] if "learner" in apart else []
+    for _, scene in points.split(outer, both):
+        inner = [name for name in apart if name not in outer]
+        sides = _side(points, row, scene), _side(points, column, scene)
+        maps = []
+        for _, among in points.split(inner, scene):
+            if points.varies(row, among) and points.varies(column, among):
+                title = words.case(points.at(int(among[0]), inner))
+                maps.append(Map(title, *_cells(points, among, *sides), points.start(scene)))
+        if maps:
+            yield Sheet(words.case(points.at(int(scene[0]), outer)), maps, *sides, is_shared="learner" in apart)
+
+
+def _side(points: Points, name: str, among: np.ndarray) -> Side:
+    values, about = points.values[name], points.varied[name]
+    place = np.full(len(values), -1)
+    if about.is_text:
+        known = list(dict.fromkeys(values[among].tolist()))
+        place[among] = [known.index(value) for value in values[among].tolist()]
+        return Side(name, place, [words.shown(name, value) for value in known], True)
+    known, own = np.unique(values[among], return_inverse=True)
+    cases = [own for _, own in points.split(points.cases, among)]
+    if len(known) <= MOST_VALUES and not any(points.is_scattered(name, case) for case in cases):
+        place[among] = own
+        return Side(name, place, [looks.tick(float(f"{value:.3g}")) for value in known.tolist()], False)
+    count = min(max(int(math.sqrt(len(among) / len(cases))), LEAST_PARTS), MOST_PARTS)
+    is_log = about.is_log and known[0] > 0
+    ends = np.geomspace(known[0], known[-1], count + 1) if is_log else np.linspace(known[0], known[-1], count + 1)
+    place[among] = np.clip(np.searchsorted(ends, values[among], side="right") - 1, 0, count - 1)
+    middles = np.sqrt(ends[1:] * ends[:-1]) if is_log else (ends[1:] + ends[:-1]) / 2
+    return Side(name, place, [looks.tick(float(f"{value:.2g}")) for value in middles.tolist()], False)
+
+
+def _cells(points: Points, among: np.ndarray, row: Side, column: Side) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    shape = len(row.labels), len(column.labels)
+    loss, is_lost, is_partly_lost = np.full(shape, np.nan), np.zeros(shape, bool), np.zeros(shape, bool)
+    ordered = among[np.argsort(points.rank[among])]
+    cell = row.place[ordered] * shape[1] + column.place[ordered]
+    which, first = np.unique(cell, return_index=True)
+    best = ordered[first]
+    loss.flat[which], has_none, has_lost = points.mean[best], np.isnan(points.mean[best]), points.diverged[best] > 0
+    is_lost.flat[which], is_partly_lost.flat[which] = has_none & has_lost, ~has_none & has_lost
+    return loss, is_lost, is_partly_lost
 
 
 def draw(sheet: Sheet, salt: str) -> Figure:
@@ -120,3 +236,24 @@ def _bar(figure: Figure, axes: Axes, scale: Normalize) -> None:
     place.minorticks_off()
     if box.height * figure.get_figheight() >= 1:
         place.set_title("loss", fontsize=6.5, fontweight="normal", pad=4, color=MUTED)
+
+
+def caption(points: Points, sheet: Sheet) -> list[str]:
+    """Sentences below the maps of a pair of settings."""
+    sides = sheet.row, sheet.column
+    has_others = any(name not in (side.name for side in sides) for name in points.searched)
+    said = [f"Colour: the {'lowest ' * has_others}mean over seeds{' that the other settings allow' * has_others}."]
+    if any(len(side.labels) < len(np.unique(points.values[side.name][side.place >= 0])) for side in sides):
+        said.append("Ranges are cut into parts, named by their middles: a cell has the best of its points.")
+    said.append("Framed: the best of each row." if sheet.row.name == "learner" else "Framed: the best of a panel.")
+    if any(looks.is_above(one.loss, one.start) for one in sheet.maps):
+        said.append("The palest colour also stands for all higher losses.")
+    if any(one.is_lost.any() for one in sheet.maps):
+        said.append("×: all seeds diverged.")
+    if any(one.is_partly_lost.any() for one in sheet.maps):
+        said.append(f"A small × in the corner: {looks.OTHERS_LEFT_OUT}")
+    if any((np.isnan(one.loss) & ~one.is_lost).any() for one in sheet.maps):
+        said.append("Empty: no point there" + (", or none finished." if points.missing.any() else "."))
+    if len(sheet.maps) > MOST_PANELS:
+        said.append(f"The first {MOST_PANELS} of {len(sheet.maps):,} panels.")
+    return said

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from recurra import __version__
 from recurra.pages.page import write_page
-from recurra.studies.pages import figures, summary, tables, words
+from recurra.studies.pages import figures, tables, words
 from recurra.studies.pages.choosing import chosen_of
 from recurra.studies.pages.points import Points
 
@@ -32,14 +32,14 @@ def _content(data: "xarray.Dataset", name: str) -> dict[str, Any]:
     cautions = tables.warnings(points, found)
     return {
         "name": name,
-        "networks": summary.networks(points, failures),
-        "unfinished": summary.unfinished(points),
-        "verdicts": summary.best_in_words(points, found),
+        "networks": tables.networks(points, failures),
+        "unfinished": tables.unfinished(points),
+        "verdicts": tables.best_in_words(points, found),
         "best": best,
         "cautions": cautions,
         "notes": [note for note in best.notes if note not in cautions],
         "figures": list(figures.all_figures(data, points, found)),
-        "alike": summary.alike_in_words(points, found),
+        "alike": tables.alike_in_words(points, found),
         "diverged": tables.diverged(points),
         "few": FEW_ROWS,
         "failures": [_failure(each) for each in failures[:MOST_FAILURES]],

@@ -8,10 +8,9 @@ from typing import Any
 from recurra import __version__
 from recurra.pages.page import PageFigure, write_page
 from recurra.studies.pages import words
-from recurra.studies.tuning.against import settings_figure
+from recurra.studies.tuning.figures import settings_figure, worth_figure
 from recurra.studies.tuning.importance import FEWEST
 from recurra.studies.tuning.tuned import Chosen, Point, TriedTrial, Tuned
-from recurra.studies.tuning.worth import worth_figure
 
 PAGE = "tuned.html"
 NONE = words.NONE
