@@ -19,6 +19,7 @@ import recurra as rc
 from recurra.cli import app, extras
 from recurra.saved import whole_files
 from recurra.studies import folder as folders
+from recurra.studies import sweep as sweeping
 from recurra.studies import work
 from recurra.studies.folder import Folder, FolderError
 from recurra.studies.parts import build
