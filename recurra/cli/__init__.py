@@ -2,7 +2,7 @@
 
 import sys
 
-from recurra.cli.extras import lacking
+from recurra.cli.environment import lacking
 from recurra.cli.streams import complain, guard
 
 

@@ -12,14 +12,13 @@ import typer
 
 from recurra import __version__
 from recurra.cli import stopping
-from recurra.cli.comparison import is_of_same_command, print_table, run
-from recurra.cli.compiled import keep_compiled_programs
-from recurra.cli.extras import need
+from recurra.cli.environment import keep_compiled_programs, need
 from recurra.cli.learning.options import learn_command
-from recurra.cli.options import setting
 from recurra.cli.output import Output
 from recurra.cli.streams import closing, complain
-from recurra.cli.sweeping import show_command, sweep_command, tune_command
+from recurra.cli.studies import show_command, sweep_command, tune_command
+from recurra.cli.tables import for_programs, print_table, printed
+from recurra.cli.train import is_of_same_command, run, setting
 from recurra.studies.parts import allow, build, check_device, full_configuration
 from recurra.studies.settings import Settings, SettingsError, checked, read_toml
 from recurra.training.console import say
@@ -77,8 +76,6 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print JSON for programs, a
 @app.command("learners")
 def learners_command(as_json: AsJson = False) -> None:
     """List the algorithms, how they differ and what they cost."""
-    from recurra.cli.tables import for_programs, printed
-
     if as_json:
         print(json.dumps(for_programs(), indent=2))
         return
@@ -207,7 +204,7 @@ def bench_command(
         need("paper", "`recurra bench --out`", "matplotlib")
     _use_cores(cores)  # before JAX counts them
     check_device()
-    from recurra.cli.bench_report import measure_all
+    from recurra.cli.bench import measure_all
     from recurra.learners import LEARNERS
 
     asked = learner or list(LEARNERS), cell or ["rnn"], n or [32], seeds or [1, 20], streams or [1]

@@ -1,4 +1,4 @@
-"""The file of --out: one job has it to itself, and what another has written meanwhile is never overwritten."""
+"""Files that one job has to itself, and that of --out: what another job has written meanwhile is never overwritten."""
 
 import errno
 import itertools
@@ -20,6 +20,43 @@ if TYPE_CHECKING:
 FULL = (errno.ENOSPC, errno.EFBIG, getattr(errno, "EDQUOT", errno.ENOSPC))
 
 
+def claim_file(option: str, path: Path, stack: ExitStack, check: Callable[[Path], None]) -> None:
+    """Have a file to oneself until the stack is closed, or the process left.
+
+    Raises a SettingsError, before anything is computed, if the file could not be written, or if `check` does.
+    """
+    try:
+        _check_name(option, path)
+        check(path)
+        on_leaving(stack.close)
+        with undisturbed():
+            stack.enter_context(held(path))
+            try_place(path)
+    except InUseError:
+        raise SettingsError(
+            f"`{option}` is {path}, which another run is writing: wait until it has ended, or choose another name."
+        ) from None
+    except OSError as error:
+        if error.errno not in FULL:
+            stack.close()
+            raise SettingsError(f"`{option}` is {path}, which cannot be written: {error.strerror or error}.") from None
+
+
+def _check_name(option: str, path: Path) -> None:
+    if path.is_symlink() and not path.exists():
+        raise SettingsError(
+            f"`{option}` is {path}, a link to {os.readlink(path)}, which does not exist: remove the link, or choose "
+            "another name."
+        )
+    if path.is_dir():
+        example = f", such as {path / 'runs.nc'}" if option == "out" else ""
+        raise SettingsError(f"`{option}` is {path}, which is a folder: add a file name{example}.")
+    if not path.parent.is_dir():
+        raise SettingsError(f"`{option}` is {path}, and there is no folder {path.parent}: create it first.")
+    if path.exists() and not path.is_file():
+        raise SettingsError(f"`{option}` is {path}, which is not an ordinary file: choose another name.")
+
+
 class Output:
     """A netCDF file that a job saves to, again and again.
 
@@ -36,44 +73,17 @@ class Output:
         self._held = ExitStack()
 
     def __enter__(self) -> "Output":
-        path = self._asked
-        try:
-            self._check()
-            on_leaving(self._held.close)
-            with undisturbed():
-                self._held.enter_context(held(path))
-                try_place(path)
-        except InUseError:
-            raise SettingsError(
-                f"`out` is {path}, which another run is writing: wait until it has ended, or choose another name."
-            ) from None
-        except OSError as error:
-            if error.errno not in FULL:
-                self._held.close()
-                raise SettingsError(f"`out` is {path}, which cannot be written: {error.strerror or error}.") from None
+        claim_file("out", self._asked, self._held, self._check)
         return self
 
     def __exit__(self, *_: object) -> None:
         self._held.close()
 
-    def _check(self) -> None:
-        path = self._asked
-        if path.is_symlink() and not path.exists():
-            raise SettingsError(
-                f"`out` is {path}, a link to {os.readlink(path)}, which does not exist: remove the link, or choose "
-                "another name."
-            )
-        if path.is_dir():
-            raise SettingsError(f"`out` is {path}, which is a folder: add a file name, such as {path / 'runs.nc'}.")
-        if not path.parent.is_dir():
-            raise SettingsError(f"`out` is {path}, and there is no folder {path.parent}: create it first.")
-        if path.exists() and not path.is_file():
-            raise SettingsError(f"`out` is {path}, which is not an ordinary file: choose another name.")
+    def _check(self, path: Path) -> None:
         if path.exists() and not self._force:
             self._own = _identity(path)  # if it changes from now on, it is no longer the job's own
-            if self._is_own(path):
-                return
-            raise SettingsError(f"`out` is {path}, which exists: choose another name, or replace it with --force.")
+            if not self._is_own(path):
+                raise SettingsError(f"`out` is {path}, which exists: choose another name, or replace it with --force.")
 
     def save(self, data: "xarray.Dataset", last: bool) -> bool:
         """Keep the data in the place of what this job kept before; whether it worked. The first failure is said."""

@@ -1,20 +1,38 @@
-"""The learners in rows, from their metadata: for `recurra learners`, for programs, and for pages."""
+"""Tables on standard output, and the learners in rows, from their metadata: for people, programs and pages."""
 
+import sys
 from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from recurra.learners import LEARNERS, Learner
-from recurra.studies.settings import hyperparameters
+if TYPE_CHECKING:
+    from recurra.learners import Learner
+
+
+def print_table(header: tuple[str, ...], rows: list[tuple[str, ...]], gap: int = 2) -> None:
+    """Rows under a header, on standard output."""
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table(*header, box=None, padding=(0, gap, 0, 0), header_style="bold")
+    for row in rows:
+        table.add_row(*row)
+    # A pipe or a file has no width: nothing is wrapped there.
+    Console(width=None if sys.stdout.isatty() else 200, markup=False, highlight=False).print(table)
 
 
 def printed() -> list[tuple[str, ...]]:
     """The header, and a row for each learner, as the command prints them."""
+    from recurra.learners import LEARNERS
+
     header = ("Name", "Algorithm", "Facing", "Tensor", "Update", "Memory", "Time", "Cell")
     return [header, *((name, kind.about.name, *_axes(kind)) for name, kind in LEARNERS.items())]
 
 
 def for_programs() -> list[dict[str, Any]]:
     """Everything about each learner, ready for JSON."""
+    from recurra.learners import LEARNERS
+    from recurra.studies.settings import hyperparameters
+
     known = lambda text: None if text == "–" else text
     return [
         {
@@ -34,7 +52,7 @@ def for_programs() -> list[dict[str, Any]]:
     ]
 
 
-def _axes(kind: type[Learner]) -> Iterator[str]:
+def _axes(kind: "type[Learner]") -> Iterator[str]:
     about = kind.about
     yield kind.facing
     yield about.tensor

@@ -423,7 +423,7 @@ def test_a_disk_that_stays_full_is_told_by_the_status(learn, monkeypatch):
 
 def test_a_page_says_what_it_needs(learn, monkeypatch):
     Path("a.csv").write_text(table(some_rows(50)))
-    monkeypatch.setattr("recurra.cli.extras._is_installed", lambda name: False)
+    monkeypatch.setattr("recurra.cli.environment._is_installed", lambda name: False)
     status, _, err = learn("a.csv", "--target", "y", "--out", "page")
     wanted = "`recurra learn --out` needs matplotlib and jinja2, which are not installed: pip install 'recurra[stream]'"
     assert (status, err) == (2, f"error: {wanted}\n")

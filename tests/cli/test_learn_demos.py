@@ -142,7 +142,7 @@ def test_a_parquet_file_gives_the_same_as_a_csv_file(learn):
 
 
 def test_without_pyarrow_a_parquet_file_says_what_it_needs(learn, monkeypatch):
-    monkeypatch.setattr("recurra.cli.extras._is_installed", lambda name: name != "pyarrow")
+    monkeypatch.setattr("recurra.cli.environment._is_installed", lambda name: name != "pyarrow")
     Path("a.parquet").write_bytes(b"PAR1")
     status, _, err = learn("a.parquet", "--target", "y")
     assert status == 2

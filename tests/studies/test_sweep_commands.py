@@ -16,7 +16,7 @@ import pytest
 import xarray
 
 import recurra as rc
-from recurra.cli import app, extras
+from recurra.cli import app, environment
 from recurra.saved import whole_files
 from recurra.studies import folder as folders
 from recurra.studies import sweep as sweeping
@@ -101,8 +101,8 @@ def no_pages(monkeypatch):
 
 
 def hide(monkeypatch, *names):
-    find = extras.find_spec
-    monkeypatch.setattr(extras, "find_spec", lambda name: None if name in names else find(name))
+    find = environment.find_spec
+    monkeypatch.setattr(environment, "find_spec", lambda name: None if name in names else find(name))
 
 
 @pytest.fixture(scope="module")

@@ -15,9 +15,9 @@ import pytest
 import xarray
 
 from processes import ENDLESS, TRAIN, in_a_process, read_until, started
-from recurra.cli import app, bench_report
+from recurra.cli import app, bench
 from recurra.cli.bench import Row
-from recurra.cli.compiled import FOLDER, keep_compiled_programs
+from recurra.cli.environment import FOLDER, keep_compiled_programs
 from recurra.cli.output import Output
 from recurra.studies.settings import SettingsError, read_toml
 from recurra_paper.store import Store, StoreError
@@ -74,7 +74,7 @@ def test_programs_that_cannot_be_kept_are_only_compiled_again(tmp_path, monkeypa
         assert os.listdir(folder) == ["jit_g-3-cache"]
         warnings.warn("Something else.", stacklevel=1)
         assert capsys.readouterr().err == "warning: Something else.\n"
-        monkeypatch.setattr("recurra.cli.compiled.try_place", full)
+        monkeypatch.setattr("recurra.cli.environment.try_place", full)
         keep_compiled_programs()
     assert FOLDER not in os.environ
 
@@ -86,20 +86,20 @@ ROW = Row("rflo", "rnn", 4, 1, 1, 1.0, 1.0, 1.0, 1.0, 4, "bytes", 1.0)
 def instant_bench(monkeypatch):
     """Replaces measuring, on a system that lets no program choose its cores. Returns what was measured."""
     measured = []
-    monkeypatch.setattr(bench_report, "bench", lambda *_: measured.append(ROW) or iter([ROW]))
+    monkeypatch.setattr(bench, "bench", lambda *_: measured.append(ROW) or iter([ROW]))
     monkeypatch.delattr(os, "sched_setaffinity", raising=False)
     return measured
 
 
 def test_bench_tries_the_place_before_it_measures(recurra_command, instant_bench, monkeypatch):
-    monkeypatch.setattr(bench_report, "try_place", full)
+    monkeypatch.setattr(bench, "try_place", full)
     status, out, err = recurra_command("bench", "--out", "speed")
     assert (status, out, instant_bench) == (2, "", [])
     assert "error: `out` is speed, which cannot be written: No space left on device." in err
 
 
 def test_bench_says_what_it_could_not_write(recurra_command, instant_bench, monkeypatch):
-    monkeypatch.setattr(bench_report, "write_whole", full)
+    monkeypatch.setattr(bench, "write_whole", full)
     status, out, err = recurra_command("bench", "--cores", 1, "--out", "speed")
     assert status == 1
     assert "rflo" in out

@@ -12,17 +12,17 @@ import os
 import time
 from collections.abc import Iterable, Sequence
 from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from recurra.cli.learning.options import LearnOptions
 from recurra.cli.learning.rows import Position
 from recurra.cli.learning.session import Session
-from recurra.cli.output import FULL
-from recurra.cli.stopping import on_leaving, undisturbed
+from recurra.cli.output import FULL, claim_file
 from recurra.cli.streams import complain
 from recurra.saved.archive import SavedFileError, read, write
-from recurra.saved.whole_files import InUseError, held, try_place
+from recurra.saved.whole_files import try_place
 from recurra.studies.settings import SettingsError
 from recurra.training.console import say
 
@@ -37,48 +37,24 @@ MOST_WAITING, LONGEST_LINE = 1 << 24, 1 << 20
 def claim_files(options: LearnOptions, stack: ExitStack) -> None:
     """Have the files of a run to itself as long as the stack is open; `SettingsError` if one cannot be written."""
     checkpoint, predictions = options.checkpoint, options.predictions
-    goes_on = checkpoint is not None and checkpoint.exists()
-    files = {"checkpoint": checkpoint, "predictions": predictions}
-    for option, path in files.items():
-        if path is not None:
-            _check(option, path, options)
     if checkpoint is not None and checkpoint == predictions:
         raise SettingsError(f"`checkpoint` and `predictions` are both {checkpoint}: choose two names.")
-    if predictions is not None and predictions.exists() and not (goes_on or options.force):
-        raise SettingsError(
-            f"`predictions` is {predictions}, which exists: choose another name, or replace it with --force."
-        )
-    on_leaving(stack.close)
-    for option, path in files.items():
+    may_replace = options.force or (checkpoint is not None and checkpoint.exists())
+
+    def check(option: str, path: Path) -> None:
+        own = Path(options.file)
+        if options.file not in ("", "-") and path.exists() and own.exists() and path.samefile(own):
+            raise SettingsError(f"`{option}` is {path}, which is the input: choose another name.")
+        if option == "predictions" and path.exists() and not may_replace:
+            raise SettingsError(
+                f"`predictions` is {path}, which exists: choose another name, or replace it with --force."
+            )
+
+    for option, path in (("checkpoint", checkpoint), ("predictions", predictions)):
         if path is not None:
-            _hold(option, path, stack)
+            claim_file(option, path, stack, partial(check, option))
     if options.out is not None:
         _check_folder(options.out, options.force)
-
-
-def _check(option: str, path: Path, options: LearnOptions) -> None:
-    if path.is_symlink() and not path.exists():
-        raise SettingsError(f"`{option}` is {path}, a link to {os.readlink(path)}, which does not exist: remove it.")
-    if path.is_dir():
-        raise SettingsError(f"`{option}` is {path}, which is a folder: add a file name.")
-    if not path.parent.is_dir():
-        raise SettingsError(f"`{option}` is {path}, and there is no folder {path.parent}: create it first.")
-    if path.exists() and not path.is_file():
-        raise SettingsError(f"`{option}` is {path}, which is not an ordinary file: choose another name.")
-    if options.file not in ("", "-") and path.exists() and Path(options.file).exists() and path.samefile(options.file):
-        raise SettingsError(f"`{option}` is {path}, which is the input: choose another name.")
-
-
-def _hold(option: str, path: Path, stack: ExitStack) -> None:
-    try:
-        with undisturbed():
-            stack.enter_context(held(path))
-            try_place(path)
-    except InUseError:
-        raise SettingsError(f"`{option}` is {path}, which another run is writing: wait until it has ended.") from None
-    except OSError as error:
-        if error.errno not in FULL:
-            raise SettingsError(f"`{option}` is {path}, which cannot be written: {error.strerror or error}.") from None
 
 
 def _check_folder(folder: Path, force: bool) -> None:

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from recurra.cli.extras import need
+from recurra.cli.environment import need
 from recurra.studies.settings import SettingsError
 
 COLUMNS, MODEL, OUTPUT = "Columns", "Model", "Output"

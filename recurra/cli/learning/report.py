@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from typing import Any, cast
 
 from recurra import __version__
-from recurra.cli.comparison import print_table
 from recurra.cli.learning.session import Session, shares_of
+from recurra.cli.tables import print_table
 from recurra.training.console import console, say
 
 #: seconds between plain lines, and between changes of the table

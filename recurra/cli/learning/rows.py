@@ -16,7 +16,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from recurra.cli.extras import lacking
+from recurra.cli.environment import lacking
 from recurra.cli.learning.sources import (
     DEMOS,
     PARQUET,

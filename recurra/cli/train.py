@@ -1,16 +1,18 @@
-"""Learners trained one after the other for the command line: what is kept, and what is said of them."""
+"""`recurra train`: its options, learners trained one after the other, and what is kept and said of them."""
 
 import json
 import logging
-import sys
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, get_args
+
+import typer
 
 from recurra import __version__
 from recurra.cli import stopping
 from recurra.cli.output import Output
 from recurra.cli.streams import complain, say_lost
+from recurra.cli.tables import print_table
 from recurra.studies.parts import Parts, full_configuration
 from recurra.studies.settings import Settings, SettingsError
 from recurra.training.console import say
@@ -20,6 +22,32 @@ if TYPE_CHECKING:
     import xarray
 
     from recurra.training.result import Result
+
+
+def setting(name: str, panel: str, *flags: str) -> Any:
+    """The option for a setting, with its help, choices and default from `Settings`."""
+    field = Settings.model_fields[name]
+    kinds = get_args(field.annotation) or (field.annotation,)
+    choices = [each for each in kinds if isinstance(each, str)]
+    shown = f"{str(field.description)[:-1]}: {', '.join(choices)}." if choices else field.description
+    if field.default not in (None, ()):
+        shown = f"{shown} Default: {json.dumps(field.default)}".replace('"', "")
+    kind: Any = {}
+    if int in kinds or float in kinds:
+        kind = {"parser": _number, "metavar": "NUMBER"}
+    elif str in kinds or choices:
+        kind = {"metavar": "NAME"}
+    return typer.Option(*flags, help=shown, rich_help_panel=panel, show_default=False, **kind)
+
+
+def _number(text: str) -> int | float | str:
+    """The number typed; other text stays as it is, for `Settings` to complain of in the same words everywhere."""
+    for kind in (int, float):
+        try:
+            return kind(text)
+        except ValueError:
+            pass
+    return text
 
 
 def run(
@@ -216,15 +244,3 @@ def _interruption(results: "Mapping[str, Result]", steps: int, missing: list[str
         if result.interrupted
     ]
     return "Interrupted: " + "; ".join([*cut, *([f"not trained: {', '.join(missing)}"] if missing else [])]) + "."
-
-
-def print_table(header: tuple[str, ...], rows: list[tuple[str, ...]], gap: int = 2) -> None:
-    """Rows under a header, on standard output."""
-    from rich.console import Console
-    from rich.table import Table
-
-    table = Table(*header, box=None, padding=(0, gap, 0, 0), header_style="bold")
-    for row in rows:
-        table.add_row(*row)
-    # A pipe or a file has no width: nothing is wrapped there.
-    Console(width=None if sys.stdout.isatty() else 200, markup=False, highlight=False).print(table)

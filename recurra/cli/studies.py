@@ -1,6 +1,8 @@
-"""The commands `recurra sweep`, `recurra show` and `recurra tune`."""
+"""The commands `recurra sweep`, `recurra tune` and `recurra show`: where a study runs, and what it has found."""
 
-from collections.abc import Iterator
+import json
+import math
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -8,31 +10,37 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from recurra.cli import stopping
-from recurra.cli.comparison import print_table
-from recurra.cli.extras import need
-from recurra.cli.placing import (
-    CaFile,
-    Cert,
-    Cluster,
-    Key,
-    Local,
-    Slurm,
-    Workers,
-    place_of,
-    print_job_of,
-    words_of,
-)
-from recurra.cli.showing import print_json, show, show_search
+from recurra.cli.environment import lacking, need
 from recurra.cli.streams import complain
+from recurra.cli.tables import print_table
 from recurra.studies.parts import check_device
 from recurra.studies.settings import SettingsError
 from recurra.training.console import say
 
 if TYPE_CHECKING:
-    from recurra.studies.places.base import Place
+    import xarray
+
+    from recurra.studies.folder import Folder
+    from recurra.studies.places.base import Place, Tls
+
+PANEL = "Where it runs"
+
+
+def _where(flag: str, what: str, **how: Any) -> Any:
+    return typer.Option(flag, help=what, rich_help_panel=PANEL, **how)
+
 
 StudyFile = Annotated[Path, typer.Argument(help="TOML file of the study.", metavar="STUDY")]
 Out = Annotated[Path, typer.Option("--out", help="Folder for what is finished, the data set and the page.")]
+Local = Annotated[bool, _where("--local", "Run here, on all cores or GPUs. This is the default.")]
+Workers = Annotated[int | None, _where("--workers", "Run here, in so many processes that share the cores.", min=1)]
+Cluster = Annotated[
+    str | None, _where("--cluster", "Run on a Dask cluster: its scheduler's address, such as tcp://host:8786.")
+]
+Slurm = Annotated[Path | None, _where("--slurm", "Run in jobs of SLURM: a TOML file of options of dask-jobqueue.")]
+CaFile = Annotated[Path | None, _where("--tls-ca-file", "For tls:// addresses: the authority's file.")]
+Cert = Annotated[Path | None, _where("--tls-cert", "For tls:// addresses: this machine's certificate.")]
+Key = Annotated[Path | None, _where("--tls-key", "For tls:// addresses: the certificate's key.")]
 
 
 def sweep_command(
@@ -56,9 +64,9 @@ def sweep_command(
     """
     need("results", "`recurra sweep`")
     with _readable_errors():
-        make = place_of(local, workers, cluster, slurm, (tls_ca_file, tls_cert, tls_key))
+        make = _place_of(local, workers, cluster, slurm, (tls_ca_file, tls_cert, tls_key))
         if print_job:
-            print_job_of(slurm, make)
+            _print_job(slurm, make)
             return
         from recurra.studies.study import Study
 
@@ -67,7 +75,7 @@ def sweep_command(
         if dry_run:
             _estimate(read, out)
             return
-        _carry_out(read, out, make(), words_of(workers, cluster, slurm))
+        _carry_out(read, out, make(), _place_in_words(workers, cluster, slurm))
 
 
 def _carry_out(study: Any, out: Path, place: "Place", where: str) -> None:
@@ -86,10 +94,7 @@ def _carry_out(study: Any, out: Path, place: "Place", where: str) -> None:
             raise typer.Exit(status) from None
         folder.remember(made_by(where, failures))
         data = sweep.dataset(folder)
-        show(folder, data)
-        from recurra.studies.dataset import by_settings
-
-        say(f"The data set is {folder.save(by_settings(data))}.")
+        _show(folder, data)
     if failures:
         count = len({point for each in failures for point in each["points"]})
         complain(f"{count:,} point{'s' * (count != 1)} failed; the page says why. The same command tries again.")
@@ -133,18 +138,15 @@ def show_command(
 
         found = Folder.existing(folder)
         if found.is_search():
-            show_search(found, as_json)
+            _show_search(found, as_json)
             return
         from recurra.studies.sweep import Sweep
 
         data = Sweep(found.study()).dataset(found)
         if as_json:
-            print_json(data)
+            _print_json(data)
         else:
-            from recurra.studies.dataset import by_settings
-
-            show(found, data)
-            say(f"The data set is {found.save(by_settings(data))}.")
+            _show(found, data)
 
 
 def tune_command(
@@ -165,7 +167,7 @@ def tune_command(
     need("scale", "`recurra tune`", "optuna")
     need("results", "`recurra tune`")
     with _readable_errors():
-        make = place_of(local, workers, cluster, slurm, (tls_ca_file, tls_cert, tls_key))
+        make = _place_of(local, workers, cluster, slurm, (tls_ca_file, tls_cert, tls_key))
         from recurra.studies.folder import Folder, NotKeptError
         from recurra.studies.study import Study
         from recurra.studies.tuning.search import tune
@@ -180,14 +182,14 @@ def tune_command(
                 tune(read, folder, place)
         except OSError as error:  # the journal
             raise NotKeptError(
-                f"{out} could not be written: {error.strerror or error}. Trials that were kept before are whole. Mend "
+                f"{out} could not be written: {error.strerror or error}. Trials that were kept before are whole. Fix "
                 "that, and the same command goes on."
             ) from None
         except KeyboardInterrupt as error:
             status = stopping.status(error)
             say(f"Interrupted: finished trials are kept in {out}, and the same command goes on from there.")
             raise typer.Exit(status) from None
-        show_search(folder)
+        _show_search(folder)
 
 
 def _count(number: int, what: str) -> str:
@@ -216,3 +218,118 @@ def _readable_errors() -> Iterator[None]:
         raise typer.Exit(1) from None
     except (FolderError, PlaceError) as error:
         raise SettingsError(str(error)) from None
+
+
+def _place_of(
+    local: bool, workers: int | None, cluster: str | None, slurm: Path | None, tls: tuple[Path | None, ...]
+) -> "Callable[[], Place]":
+    """What makes the place that was asked for; what cannot be is refused at once."""
+    asked = [
+        option
+        for option, value in (("--local", local), ("--workers", workers), ("--cluster", cluster), ("--slurm", slurm))
+        if value
+    ]
+    if len(asked) > 1:
+        raise SettingsError(f"{' and '.join(asked)} say different things about where to run: choose one.")
+    if any(tls) and not cluster:
+        raise SettingsError("--tls-ca-file, --tls-cert and --tls-key belong to --cluster tls://…: leave them out.")
+    if workers or cluster:
+        need("scale", asked[0], "distributed")
+    if slurm:
+        need("scale", "--slurm", "distributed", "dask_jobqueue")
+    if workers:
+        from recurra.studies.places.workers import LocalWorkers
+
+        return lambda: LocalWorkers(workers)
+    if cluster:
+        from recurra.studies.places.dask import Cluster as Dask
+
+        files = _tls(tls)
+        return lambda: Dask(cluster, files)
+    if slurm:
+        from recurra.studies.places.slurm import Slurm as Jobs
+
+        jobs = Jobs(slurm)
+        return lambda: jobs
+    from recurra.studies.places.dispatching import Local as Here
+
+    return Here
+
+
+def _tls(files: tuple[Path | None, ...]) -> "Tls | None":
+    from recurra.studies.places.base import Tls
+
+    if not any(files):
+        return None
+    ca_file, cert, key = files
+    if ca_file is None or cert is None or key is None:
+        raise SettingsError("TLS needs all of --tls-ca-file, --tls-cert and --tls-key: give the missing ones.")
+    return Tls(ca_file, cert, key)
+
+
+def _print_job(slurm: Path | None, make: Callable[[], Any]) -> None:
+    """Print the script of a job, and submit nothing."""
+    if slurm is None:
+        raise SettingsError("--print-job shows the job of --slurm: add --slurm template.toml.")
+    print(make().print_job())
+
+
+def _place_in_words(workers: int | None, cluster: str | None, slurm: Path | None) -> str:
+    """Where a study runs, in words."""
+    if cluster:
+        return "a Dask cluster"
+    return "jobs of a queue" if slurm else f"{workers} processes of one machine" if workers else "one machine"
+
+
+def _show(folder: "Folder", data: "xarray.Dataset") -> None:
+    """Print the best settings, write the page if what draws it is installed, and save the data set."""
+    from recurra.studies.dataset import by_settings
+    from recurra.studies.pages import tables
+
+    _print_with_notes(tables.rows(data))
+    if line := lacking("paper", "The page"):
+        say(line)
+    else:
+        from recurra.studies.pages.page import write_study
+
+        with folder.keeping("The page"):
+            say(f"The page is {write_study(folder.path, data, folder.path.resolve().name)}.")
+    say(f"The data set is {folder.save(by_settings(data))}.")
+
+
+def _show_search(folder: "Folder", as_json: bool = False) -> None:
+    """Print what a search has found, and say where its page is."""
+    from recurra.studies.tuning.tuned import PAGE, found_in, summary
+
+    if as_json:
+        print(json.dumps(found_in(folder), indent=2, allow_nan=False))
+        return
+    _print_with_notes(summary(folder))
+    page = folder.path / PAGE
+    if page.exists():
+        say(f"The page is {page}.")
+
+
+def _print_with_notes(table: Any) -> None:
+    print_table(table.header, table.rows)
+    for note in table.notes:
+        print(note)
+
+
+def _print_json(data: "xarray.Dataset") -> None:
+    """Print the best settings for programs."""
+    from dataclasses import asdict
+
+    from recurra.studies.pages.choosing import chosen
+
+    print(json.dumps([_finite(asdict(each)) for each in chosen(data)], indent=2, allow_nan=False))
+
+
+def _finite(value: Any) -> Any:
+    """Plain data as JSON has it, which knows no nan."""
+    if isinstance(value, dict):
+        return {str(name): _finite(each) for name, each in value.items()}
+    if isinstance(value, list | tuple):
+        return [_finite(each) for each in value]
+    value = value.item() if hasattr(value, "item") else value
+    return None if isinstance(value, float) and not math.isfinite(value) else value

@@ -1,10 +1,15 @@
-"""Compiled programs, kept for the next process. They are a convenience: without room for them a run is only slower."""
+"""What the program finds around it: installed extras, and a folder for compiled programs.
+
+A missing extra is named in one line, before anything is computed. Compiled programs are kept for the next process. That
+is a convenience: without room for them a run is only slower.
+"""
 
 import contextlib
 import os
 import re
 import warnings
 import zlib
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -13,9 +18,44 @@ from recurra.engine.hardware import processor
 from recurra.saved.whole_files import try_place
 from recurra.training.console import say
 
+#: what each extra of the package brings
+EXTRAS = {
+    "cli": ("typer", "rich", "pydantic"),
+    "results": ("xarray", "h5netcdf", "h5py"),
+    "paper": ("matplotlib", "jinja2", "scipy"),
+    "stream": ("matplotlib", "jinja2"),
+    "parquet": ("pyarrow",),
+    "scale": ("distributed", "dask_jobqueue", "optuna"),
+}
 FOLDER = "JAX_COMPILATION_CACHE_DIR"
 #: what JAX warns of where a program could not be read or written, and the program's name
 UNKEPT = re.compile("Error (reading|writing) persistent compilation cache entry for '(.*?)'")
+
+
+def lacking(extra: str, who: str, *only: str) -> str | None:
+    """What `who` needs of an extra, or `only` some of it, and how to install it; None if all is there."""
+    absent = [name for name in only or EXTRAS[extra] if not _is_installed(name)]
+    if not absent:
+        return None
+    *most, last = absent
+    named = f"{', '.join(most)} and {last}" if most else last
+    are = "are" if most else "is"
+    return f"{who} needs {named}, which {are} not installed: pip install 'recurra[{extra}]'"
+
+
+def need(extra: str, who: str, *only: str) -> None:
+    """Complain before anything is computed if an extra, or some of it, is not installed."""
+    if line := lacking(extra, who, *only):
+        from recurra.studies.settings import SettingsError  # it is pydantic's, which may be what is missing
+
+        raise SettingsError(line)
+
+
+def _is_installed(name: str) -> bool:
+    try:
+        return find_spec(name) is not None
+    except ImportError:
+        return False
 
 
 def keep_compiled_programs() -> None:
