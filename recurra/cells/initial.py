@@ -11,7 +11,7 @@ import numpy as np
 from jaxtyping import Array, Float, PRNGKeyArray
 
 from recurra import checks
-from recurra.linalg import Hollow, Listed, Patterned, Sparse, decomposable, hollowed
+from recurra.linalg import Hollow, Listed, Patterned, Sparse, decomposable
 
 #: draws a square matrix from (key, n, dtype)
 MatrixInit = Callable[[PRNGKeyArray, int, Any], Float[Array, "n n"] | Patterned]
@@ -145,7 +145,7 @@ class WithoutSelf(checks.Part):
             )
 
     def __call__(self, key: PRNGKeyArray, n: int, dtype: jnp.dtype) -> Hollow:
-        return hollowed(self.drawn(key, n, dtype))
+        return Hollow(self.drawn(key, n, dtype))
 
 
 def random_feedback(key: PRNGKeyArray, n_out: int, n: int, dtype: jnp.dtype) -> Float[Array, "n_out n"]:

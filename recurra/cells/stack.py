@@ -175,9 +175,11 @@ def _after(of_input: Float[Array, " n_in"], delta: Credit) -> Credit:
     """The credit of a layer, not before that of its input is known.
 
     A layer's weights are read for the credit of its input, and then change with its own. If they could change first,
-    the compiler would copy them in every step. It forgets an `optimization_barrier` before it chooses an order.
+    the compiler would copy them in every step. It forgets an `optimization_barrier` before it chooses an order. What is
+    added is zero, also where the credit of the input is infinite.
     """
-    return tuple(None if u is None else u + 0 * of_input[0] for u in delta)
+    zero = jnp.minimum(jnp.abs(of_input[0]), 0)
+    return tuple(None if u is None else u + zero for u in delta)
 
 
 def _joined(parts: Sequence[tuple[Any, ...]]) -> tuple[Any, ...]:

@@ -158,7 +158,20 @@ class PastFacing(Learner):
         return True if unlabelled is None else unlabelled == 0
 
     def influence(self, cell: Cell, weights: Weights, state: PyTree) -> Weights:
-        """The dense estimate of M, each leaf (units, *weight shape): for analysis and tests, of size O(n³)."""
+        """The dense estimate of M, each leaf (units, *weight shape): for analysis and tests, of size O(n³).
+
+        A state that does not tell all of M is a ValueError. RFLO, for example, keeps no trace of an LSTM's h, which no
+        unit reads again: it serves the gradient of its own step alone.
+        """
+        from recurra.learners.following import first_influence
+
+        whole = jax.eval_shape(lambda: first_influence(self, cell, weights, jax.random.key(0), 1))
+        if jax.tree.structure(state) != jax.tree.structure(whole):
+            raise ValueError(
+                f"The state does not tell all of M for {self.name} on {type(cell).__name__}. Either it lacks what "
+                "serves the gradient of a single step only, or it is another learner's, or an engine keeps it in a "
+                "form of its own: then `state.form.influence(cell, weights, state.state)` tells M."
+            )
         row = lambda basis: dense(self.contract(cell, weights, cell.split(basis), state))
         return jax.vmap(row)(jnp.eye(sum(cell.widths), dtype=cell.dtype))
 

@@ -59,7 +59,7 @@ class DiagonalUORO(PastFacing):
 
     def init(self, cell: Cell, weights: Weights, key: PRNGKeyArray, n_out: int) -> DiagonalAndRankOne:
         B = SnAp1().init(cell, weights, key, n_out)
-        return DiagonalAndRankOne(B, cell.init_state(), zeros_like(B[0]))
+        return DiagonalAndRankOne(B, zeros_like(cell.init_state()), zeros_like(B[0]))
 
     def noise(self, cell: Cell, key: PRNGKeyArray, steps: int) -> Float[Array, "steps n"]:
         return self.nu(key, (steps, unitwise(cell).n), cell.dtype)

@@ -10,7 +10,6 @@ from recurra.linalg.lazy import summed as summed
 from recurra.linalg.patterned import Hollow as Hollow
 from recurra.linalg.patterned import Listed as Listed
 from recurra.linalg.patterned import Sparse as Sparse
-from recurra.linalg.patterned import hollowed as hollowed
 from recurra.linalg.places import Patterned as Patterned
 from recurra.linalg.places import Places as Places
 from recurra.linalg.products import add as add

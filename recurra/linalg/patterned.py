@@ -7,8 +7,10 @@ memory and time follow their number. `Hollow` keeps a whole matrix without self-
 
 import functools
 import hashlib
+from typing import Any
 
 import equinox as eqx
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int
@@ -145,44 +147,54 @@ class OffDiagonal(Places):
 
     def sampled(self, u: Float[Array, "*terms n"], v: Float[Array, "*terms n"]) -> "Hollow":
         rows = lambda factor: factor.reshape(-1, factor.shape[-1])
-        return hollowed(products.outer(u, v) if u.ndim == 1 else products.outers(rows(u), rows(v)))
+        return Hollow(products.outer(u, v) if u.ndim == 1 else products.outers(rows(u), rows(v)))
+
+
+def _off_diagonal(matrix: Any) -> Any:
+    return jnp.where(np.eye(matrix.shape[-1], dtype=bool), jnp.zeros((), matrix.dtype), matrix)
+
+
+@jax.custom_jvp
+def _with_fixed_diagonal(matrix: Float[Array, "n n"]) -> Float[Array, "n n"]:
+    """The matrix itself. What is differentiated through it sees a diagonal that does not move.
+
+    A mask would do the same in the forward pass, at the cost of one more pass over the matrix in every step.
+    """
+    return matrix
+
+
+_with_fixed_diagonal.defjvp(lambda primals, tangents: (primals[0], _off_diagonal(tangents[0])))
 
 
 class Hollow(Patterned):
-    """A square matrix whose diagonal is zero."""
+    """A square matrix whose diagonal is zero. The diagonal of a matrix that it is made of is left out."""
 
-    matrix: Float[Array, "*batch n n"]
+    matrix: Float[Array, "*batch n n"] = eqx.field(converter=_off_diagonal)
 
     @property
     def places(self) -> OffDiagonal:
         return OffDiagonal()
 
     def matvec(self, v: Float[Array, "n *k"]) -> Float[Array, "n *k"]:
-        return products.matvec(self.matrix, v)
+        return products.matvec(_with_fixed_diagonal(self.matrix), v)
 
     def vecmat(self, c: Float[Array, " n"]) -> Float[Array, " n"]:
-        return products.vecmat(c, self.matrix)
+        return products.vecmat(c, _with_fixed_diagonal(self.matrix))
 
     def scaled(self, d: Float[Array, " #n"]) -> "Hollow":
-        return Hollow(d[:, None] * self.matrix)
+        return jax.tree.map(lambda matrix: d[:, None] * matrix, self)  # as it is: a product of zeros needs no mask
 
     def own(self) -> Float[Array, " n"]:
         return jnp.zeros(self.matrix.shape[0], self.matrix.dtype)
 
     def full(self) -> Float[Array, "n n"]:
-        return self.matrix
+        return _with_fixed_diagonal(self.matrix)
 
     def squared(self) -> "Hollow":
-        return Hollow(self.matrix**2)
+        return jax.tree.map(jnp.square, self)
 
     def cleared(self) -> "Hollow":
-        return hollowed(self.matrix)
+        return Hollow(self.matrix)
 
     def __add__(self, other: "Hollow") -> "Hollow":
-        return Hollow(self.matrix + other.matrix)
-
-
-def hollowed(matrix: Float[Array, "n n"]) -> Hollow:
-    """The matrix without its diagonal."""
-    n = len(matrix)
-    return Hollow(jnp.where(np.eye(n, dtype=bool), jnp.zeros((), matrix.dtype), matrix))
+        return jax.tree.map(jnp.add, self, other)

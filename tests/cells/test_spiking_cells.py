@@ -350,3 +350,20 @@ def test_every_learner_runs(name):
 def test_kernl_says_that_it_does_not_see_spikes():
     with pytest.raises(TypeError, match="KeRNL learns from small perturbations of the state"):
         LearningStep(network_of(ALIF), {APPLIED: rc.KeRNL()}, 0.1)
+
+
+@pytest.mark.parametrize("kind", [rc.LIF, rc.ALIF])
+def test_differentiation_of_a_run_agrees_with_rtrl(kind):
+    """The recipe of the documentation, "Is my learner right?": no weight on the diagonal moves."""
+    network = rc.Network(kind(2, 4), 1, rc.SquaredError())
+    step = rc.LearningStep(network, {"applied": rc.RTRL()}, 0.0)
+    first = state = step.init(jax.random.key(0))
+    xs = 3 * jax.random.normal(jax.random.key(1), (12, 2))
+    for x in xs:
+        seen, _ = step.observe(state, x, {"applied": None})
+        state, outcome = step.learn(seen, jnp.ones(1))
+    last_loss = lambda cell: 0.5 * jnp.sum((network.run(first.weights._replace(cell=cell), xs)[-1] - 1) ** 2)
+    found = jax.grad(last_loss)(first.weights.cell)
+    assert distance(found, outcome.gradients["applied"]) < 1e-10
+    assert np.abs(found[0].rec.matrix).max() > 1e-3
+    assert np.all(np.diagonal(found[0].rec.matrix) == 0)

@@ -279,3 +279,15 @@ def test_layers_that_do_not_fit_are_one_clear_error(make, message):
             make()
     finally:
         jaxtyping.config.update("jaxtyping_disable", False)
+
+
+def test_credit_that_is_infinite_below_stays_below():
+    """A layer whose input has infinite weights hands infinite credit down, and its own credit is what it was given."""
+    stack = Stack(rc.RNN(2, 3), rc.RNN(3, 3))
+    below, (above,) = stack.init_weights(jax.random.key(0))
+    weights = (below, (above._replace(inp=jnp.full_like(above.inp, jnp.inf)),))
+    trace = stack.forward((below, (above,)), stack.init_state(), jnp.ones(2))[1]
+    c = (None, jnp.array([1.0, 2.0, 3.0]))
+    down, own = stack.handed_down(weights, trace, c)
+    assert not np.isfinite(down[0]).any()
+    np.testing.assert_array_equal(own[0], c[1])

@@ -15,7 +15,7 @@ from recurra.learners.diagonal_uoro import DiagonalUORO
 from recurra.learners.preuoro import PREUORO
 from recurra.learners.receiver_uoro import ReceiverUORO
 from recurra.learners.snap_1 import SnAp1
-from recurra.linalg import Listed, Sparse, full, hollowed
+from recurra.linalg import Hollow, Listed, Sparse, full
 from recurra_paper.experiments.enumeration import estimates
 from taking_steps import fixed_noise, gradients, take_steps
 from unrolled import CELLS
@@ -180,7 +180,7 @@ def patterned(weights, kind):
         if gate.rec is None:
             return gate
         listed = Sparse(gate.rec[rows, columns], Listed(rows, columns, gate.rec.shape))
-        return gate._replace(rec=hollowed(gate.rec) if kind == "hollow" else listed)
+        return gate._replace(rec=Hollow(gate.rec) if kind == "hollow" else listed)
 
     return weights._replace(cell=tuple(map(cut, weights.cell)))
 
@@ -230,3 +230,14 @@ def test_silence_is_finite(name):
     silent = weights._replace(cell=jax.tree.map(jnp.zeros_like, weights.cell))
     for gradient, state, _ in drive(network, LEARNERS[name], silent, 0 * xs, ys):
         assert all(bool(jnp.isfinite(leaf).all()) for leaf in jax.tree.leaves((gradient, state)))
+
+
+def test_diagonal_uoro_starts_with_no_influence_wherever_the_network_starts():
+    class Started(rc.RNN):
+        def init_state(self):
+            return (jnp.ones(self.n, self.dtype),)
+
+    cell = Started(2, 3)
+    weights = cell.init_weights(jax.random.key(0))
+    state = rc.DiagonalUORO().init(cell, weights, jax.random.key(1), 2)
+    assert all(np.all(leaf == 0) for leaf in jax.tree.leaves(state))

@@ -15,7 +15,7 @@ from recurra.cells.initial import WithoutSelf
 from recurra.learners.immediate import Immediate
 from recurra.learners.pp_prop import PPProp
 from recurra.learners.snap_1 import SnAp1
-from recurra.linalg import full, hollowed
+from recurra.linalg import Hollow, full
 
 
 def often(one):
@@ -76,7 +76,7 @@ def test_where_snap_1_is_rtrl_or_rflo(name):
 @pytest.mark.slow
 def test_without_connections_of_units_to_themselves_snap_1_is_rflo():
     network, weights, xs, ys = problem(lambda n_in, n: rc.LSTM(n_in, n, w_rec=WithoutSelf()))
-    hollow = with_recurrent(weights, lambda W: hollowed(full(W)))
+    hollow = with_recurrent(weights, lambda W: Hollow(full(W)))
     found = gradients(network, SnAp1(), hollow, xs, ys)
     assert apart(found, gradients(network, rc.RFLO(), hollow, xs, ys)) < 1e-12
     assert apart(found, gradients(network, rc.RTRL(), hollow, xs, ys)) > 1e-3

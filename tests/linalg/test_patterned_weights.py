@@ -219,3 +219,22 @@ def test_places_outside_the_matrix_or_listed_twice_are_refused():
         Listed(np.array([-1, 1]), np.array([2, 0]), (3, 4))
     with pytest.raises(ValueError, match=r"\(1, 2\) is listed more than once"):
         Listed(np.array([1, 0, 1]), np.array([2, 0, 2]), (3, 4))
+
+
+def test_a_hollow_matrix_has_no_diagonal_whatever_it_is_made_of():
+    matrix = jnp.arange(1.0, 10.0).reshape(3, 3)
+    hollow = Hollow(matrix)
+    wanted = np.asarray(matrix) * (1 - np.eye(3))
+    np.testing.assert_array_equal(full(hollow), wanted)
+    v = jnp.array([1.0, -2.0, 3.0])
+    np.testing.assert_allclose(matvec(hollow, v), wanted @ v)
+    np.testing.assert_array_equal(jax.jit(lambda m: Hollow(m).full())(matrix), wanted)
+
+
+@pytest.mark.parametrize("product", [lambda W, v: matvec(W, v), lambda W, v: vecmat(v, W), lambda W, v: full(W) @ v])
+def test_gradients_do_not_move_the_diagonal_of_a_hollow_matrix(product):
+    hollow, v = Hollow(jnp.ones((3, 3))), jnp.array([1.0, -2.0, 3.0])
+    found = jax.grad(lambda W: jnp.sum(product(W, v) ** 2))(hollow).matrix
+    masked = lambda m: product(m * (1 - np.eye(3)), v)
+    np.testing.assert_allclose(found, jax.grad(lambda m: jnp.sum(masked(m) ** 2))(jnp.ones((3, 3))), rtol=1e-12)
+    assert np.abs(found).max() > 1

@@ -273,3 +273,21 @@ def test_a_state_of_another_learner_s_form_is_refused():
     states = train(rc.RTRL(), steps=3).states
     with pytest.raises(ValueError, match=r"made by LazyRTRL\(.*\), which does not stand for RFLO"):
         train(rc.RFLO(), steps=3, weights=states)
+
+
+def test_influence_is_told_by_whole_states_alone():
+    """RFLO keeps no trace of an LSTM's h, and an engine's form of it is tagged; the form itself knows all of M."""
+    lstm = rc.Network(rc.LSTM(2, 3), 2)
+    result = train(rc.RFLO(), net=lstm, steps=5)
+    of_seed = lambda tree: jax.tree.map(lambda leaf: jnp.asarray(leaf[0]), tree)
+    weights, state = of_seed((result.weights.cell, result.states))
+    kept = state.learners[APPLIED]
+    with pytest.raises(ValueError, match="does not tell all of M for RFLO on LSTM"):
+        rc.RFLO().influence(lstm.cell, weights, kept)
+    M = kept.form.influence(lstm.cell, weights, kept.state)
+    assert all(np.abs(leaf).max() > 0 for leaf in jax.tree.leaves(M))
+    published = train(rc.RFLO(), net=lstm, steps=5, engine=rc.ScanEngine(specialise=False)).states
+    with pytest.raises(ValueError, match="does not tell all of M"):
+        rc.RFLO().influence(
+            lstm.cell, weights, jax.tree.map(lambda leaf: jnp.asarray(leaf[0]), published).learners[APPLIED]
+        )
