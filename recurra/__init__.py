@@ -31,6 +31,7 @@ if TYPE_CHECKING:  # what tools and readers see; at run time each name is import
     from recurra.losses import SoftmaxCrossEntropy as SoftmaxCrossEntropy
     from recurra.losses import SquaredError as SquaredError
     from recurra.network import Network as Network
+    from recurra.network import NetworkWeights as NetworkWeights
     from recurra.online.defaults import forecaster as forecaster
     from recurra.online.defaults import race as race
     from recurra.online.diverging import Diverged as Diverged
@@ -63,8 +64,10 @@ if TYPE_CHECKING:  # what tools and readers see; at run time each name is import
     from recurra.tasks import Pattern as Pattern
     from recurra.tasks import Rows as Rows
     from recurra.tasks import Task as Task
+    from recurra.training import provenance as provenance
     from recurra.training import record as record
     from recurra.training.checkpoint import CheckpointError as CheckpointError
+    from recurra.training.checkpoint import UselessCheckpointError as UselessCheckpointError
     from recurra.training.interrupts import Interrupted as Interrupted
     from recurra.training.result import Result as Result
     from recurra.training.result import standard_error as standard_error
@@ -89,7 +92,7 @@ _HOMES = {
     "engine.scan": ("ScanEngine",),
     "linalg": ("noise",),
     "losses": ("FiringRate", "Loss", "Regularizer", "SigmoidCrossEntropy", "SoftmaxCrossEntropy", "SquaredError"),
-    "network": ("Network",),
+    "network": ("Network", "NetworkWeights"),
     "online.defaults": ("forecaster", "race"),
     "online.diverging": ("Diverged",),
     "online.files": ("load", "save"),
@@ -106,8 +109,8 @@ _HOMES = {
         *("BLOCK", "Add", "Adding", "Arrays", "Copy", "Digits", "Evidence", "Mimic", "Parity", "Pattern"),
         *("Rows", "Task"),
     ),
-    "training": ("record",),
-    "training.checkpoint": ("CheckpointError",),
+    "training": ("provenance", "record"),
+    "training.checkpoint": ("CheckpointError", "UselessCheckpointError"),
     "training.interrupts": ("Interrupted",),
     "training.result": ("Result", "standard_error"),
     "training.sweep": ("sweep",),
@@ -142,7 +145,7 @@ def _of_learners() -> list[str]:
     """The names of every learner and of their bases."""
     from recurra import learners
 
-    return learners.__all__
+    return vars(learners)["__all__"]
 
 
 def __dir__() -> list[str]:

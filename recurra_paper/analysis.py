@@ -12,7 +12,7 @@ import numpy as np
 from jaxtyping import Float, Num
 from scipy import stats
 
-from recurra.training.result import standard_error
+from recurra import standard_error
 
 
 @dataclass(frozen=True)

@@ -1,12 +1,12 @@
 """`recurra reproduce`, `recurra beyond` and `recurra report`: run, keep, draw, judge, and write the page."""
 
 import dataclasses
+import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from recurra.training.console import console
 from recurra_paper.beyond.book import BEYOND
 from recurra_paper.book import Book
 from recurra_paper.claims.base import ledger
@@ -42,9 +42,8 @@ def run_command(
                 f"{book.command}`."
             )
         store.remember({"book": book.name, "profile": dataclasses.asdict(profile)})  # for `recurra report`
-        if wanted:
-            reproduce(store, wanted, progress())
-        return _page(store, book, profile)
+        found = reproduce(store, wanted, progress()) if wanted else {}
+        return _page(store, book, profile, found)
 
 
 def report_command(out: Path) -> Path:
@@ -64,12 +63,12 @@ def report_command(out: Path) -> Path:
             f"--out {out}`, which keeps the runs that have not changed."
         ) from None
     with store.held():
-        return _page(store, book, profile)
+        return _page(store, book, profile, {})
 
 
 def progress() -> Report:
     """How far the whole and the present run are, and the time left: a line that is rewritten, or lines now and then."""
-    started, last, live = time.perf_counter(), 0.0, console.isatty()
+    started, last, live = time.perf_counter(), 0.0, sys.stderr.isatty()
 
     def report(name: str, whole: float, part: float) -> None:
         nonlocal last
@@ -80,13 +79,16 @@ def progress() -> Report:
         left = int((now - started) * (1 - whole) / whole) if whole > 0.005 else None
         clock = f"{left // 3600}:{left // 60 % 60:02d}:{left % 60:02d} left" if left is not None else ""
         line = f"{whole:4.0%} of the whole, {name} {part:4.0%}  {clock}"
-        print(f"\r\x1b[K{line}" if live else line, end="" if live else "\n", file=console, flush=True)
+        print(f"\r\x1b[K{line}" if live else line, end="" if live else "\n", file=sys.stderr, flush=True)
 
     return report
 
 
-def _page(store: Store, book: Book, profile: Any) -> Path:
-    data: dict[str, Arrays] = collect(store, book.experiments(profile))
+def _page(store: Store, book: Book, profile: Any, found: Mapping[str, Arrays]) -> Path:
+    """Write the page from what was just `found` and what else is kept."""
+    everything = book.experiments(profile)
+    kept = {**collect(store, [each for each in everything if each.name not in found]), **found}
+    data = {each.name: kept[each.name] for each in everything if each.name in kept}
     rows = ledger(book.claims, data, profile)
     made = {"profile": dataclasses.asdict(profile), **made_on(store.made)}
     try:

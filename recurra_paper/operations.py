@@ -9,9 +9,7 @@ from typing import Any
 
 import jax
 import numpy as np
-from jax.extend.core import Jaxpr
-
-from recurra.cells.structure import subprograms
+from jax.extend.core import ClosedJaxpr, Jaxpr
 
 
 def operations(f: Callable[..., Any], *arguments: Any, branch: Callable[[list[float]], float] = max) -> float:
@@ -24,7 +22,10 @@ def _count(jaxpr: Jaxpr, branch: Callable[[list[float]], float]) -> float:
 
 
 def _count_one(equation: Any, branch: Callable[[list[float]], float]) -> float:
-    name, inner = equation.primitive.name, [_count(jaxpr, branch) for jaxpr in subprograms(equation)]
+    parts = jax.tree.leaves(equation.params, is_leaf=lambda part: isinstance(part, ClosedJaxpr | Jaxpr))
+    programs = [part.jaxpr if isinstance(part, ClosedJaxpr) else part for part in parts]
+    inner = [_count(program, branch) for program in programs if isinstance(program, Jaxpr)]
+    name = equation.primitive.name
     if name == "dot_general":
         (contracted, _), _ = equation.params["dimension_numbers"]
         length = np.prod([equation.invars[0].aval.shape[i] for i in contracted])

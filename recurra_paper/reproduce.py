@@ -1,5 +1,6 @@
 """Run what the asked-for figures need, keep it, and go on where an earlier call stopped."""
 
+import sys
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -10,9 +11,7 @@ from typing import Any
 
 import jax
 
-from recurra.engine.hardware import cores
-from recurra.training.checkpoint import CheckpointError, UselessCheckpointError
-from recurra.training.console import say
+from recurra import CheckpointError, UselessCheckpointError, provenance
 from recurra_paper.experiments.base import Advance, Arrays, Experiment
 from recurra_paper.store import NotKeptError, Store
 
@@ -58,7 +57,7 @@ def reproduce(store: Store, wanted: Sequence[Experiment], report: Report) -> dic
                 del unkept[experiment.name]
 
     # All of them run in threads, so that only this one, which waits, is asked to stop.
-    pool = ThreadPoolExecutor(min(AT_ONCE, cores()))
+    pool = ThreadPoolExecutor(min(AT_ONCE, provenance.machine()["cores"]))
     running: list[Future[None]] = []
     try:
         for experiment in sorted(waiting, key=lambda e: not e.alone):
@@ -70,13 +69,13 @@ def reproduce(store: Store, wanted: Sequence[Experiment], report: Report) -> dic
     except BaseException as error:  # what runs keeps its checkpoint and ends, the rest never starts
         stop.set()
         if isinstance(error, KeyboardInterrupt):
-            say("\nStopping once what runs is kept; Ctrl-C again leaves at once.")
+            print("\nStopping once what runs is kept; Ctrl-C again leaves at once.", file=sys.stderr)
         pool.shutdown(cancel_futures=True)
         last_try()
         if isinstance(error, NotKeptError):
             raise NotKeptError(_in_words(unkept)) from None
         if unkept:
-            say(f"error: {_in_words(unkept)}")
+            print(f"error: {_in_words(unkept)}", file=sys.stderr)
         raise
     pool.shutdown()
     return {e.name: kept[e.name] for e in wanted}

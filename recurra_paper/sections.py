@@ -8,14 +8,11 @@ import dataclasses
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from recurra.learners import Learner
-from recurra.network import Network
-from recurra.tasks import Add, Mimic, Task
-from recurra.training.train import LEARNING_RATE
+from recurra import Add, Learner, Mimic, Network, Task
 from recurra_paper.book import Section
 from recurra_paper.experiments.losses import ALL_FAMILIES
 from recurra_paper.figures.drawn import listed
-from recurra_paper.setup import ALPHAS, CURVES, TASKS, kind_of, learner_of, network_of, shown, task_of
+from recurra_paper.setup import ALPHAS, CURVES, LEARNING_RATE, TASKS, kind_of, learner_of, network_of, shown, task_of
 
 #: each task at each alpha, by its heading
 CONDITIONS = {f"{task.capitalize()}, α = {alpha}": (task, alpha) for task in TASKS for alpha in ALPHAS}

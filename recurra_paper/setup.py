@@ -1,13 +1,11 @@
 """The paper's networks, tasks and hyperparameters: Table 2, Table 3 and the notes of its Appendix B."""
 
-from recurra import cells, learners
-from recurra.cells.initial import MatrixInit
-from recurra.learners import Learner
-from recurra.losses import SoftmaxCrossEntropy, SquaredError
-from recurra.network import Network
-from recurra.tasks import Add, Mimic, Task
+from recurra import Add, Learner, Mimic, Network, SoftmaxCrossEntropy, SquaredError, Task, cells, learners
+from recurra.cells import MatrixInit
 
 N = 32
+#: the learning rate of all of the paper's runs, the fastest at which all of its algorithms settle
+LEARNING_RATE = 1e-4
 ALPHAS = {"1": 1.0, "0.5": 0.5}
 TASKS = ("add", "mimic")
 TASK_NAMES = {"add": "Add", "mimic": "Mimic"}

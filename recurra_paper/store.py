@@ -17,10 +17,10 @@ from typing import Any
 
 import numpy as np
 
+from recurra import provenance
 from recurra.saved import archive
 from recurra.saved.archive import SavedFileError, UselessFileError
 from recurra.saved.whole_files import InUseError, held, try_place, write_whole
-from recurra.training.provenance import machine, versions
 from recurra_paper.experiments.base import Arrays, Experiment
 
 MARK = "recurra.json"
@@ -87,7 +87,11 @@ class Store:
 
     def put(self, experiment: Experiment, arrays: Arrays, seconds: float) -> None:
         """Keep a finished experiment, with the time it took and on what."""
-        made = self.made[experiment.name] = {"seconds": seconds, "machine": machine(), "versions": versions()}
+        made = self.made[experiment.name] = {
+            "seconds": seconds,
+            "machine": provenance.machine(),
+            "versions": provenance.versions(),
+        }
         text = {name: array.tolist() for name, array in arrays.items() if array.dtype.kind == "U"}
         numbers = {name: array for name, array in arrays.items() if name not in text}
         about = {"settings": _text(experiment), "made": made, "text": text}

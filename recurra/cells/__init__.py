@@ -2,17 +2,23 @@
 
 from recurra.cells.alif import ALIF as ALIF
 from recurra.cells.base import Cell as Cell
+from recurra.cells.base import Credit as Credit
+from recurra.cells.base import Influence as Influence
+from recurra.cells.base import State as State
+from recurra.cells.base import Weights as Weights
 from recurra.cells.columnar import ColumnarLSTM as ColumnarLSTM
 from recurra.cells.elstm import ELSTM as ELSTM
 from recurra.cells.gates import Sources as Sources
 from recurra.cells.general import GeneralCell as GeneralCell
 from recurra.cells.gru import GRU as GRU
 from recurra.cells.initial import At as At
+from recurra.cells.initial import MatrixInit as MatrixInit
 from recurra.cells.initial import Sparsely as Sparsely
 from recurra.cells.initial import WithoutSelf as WithoutSelf
 from recurra.cells.initial import diagonal as diagonal
 from recurra.cells.initial import gaussian as gaussian
 from recurra.cells.initial import orthogonal as orthogonal
+from recurra.cells.initial import random_feedback as random_feedback
 from recurra.cells.initial import symmetric as symmetric
 from recurra.cells.lif import LIF as LIF
 from recurra.cells.lru import LRU as LRU

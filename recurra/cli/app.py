@@ -3,8 +3,8 @@
 import json
 import os
 import sys
-import warnings
 from collections.abc import Callable
+from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
 from typing import Annotated, Any, cast
 
@@ -12,17 +12,19 @@ import typer
 
 from recurra import __version__
 from recurra.cli import stopping
-from recurra.cli.environment import keep_compiled_programs, need
+from recurra.cli.environment import CommandError, check_device, keep_compiled_programs, need
 from recurra.cli.learning.options import learn_command
 from recurra.cli.output import Output
 from recurra.cli.streams import closing, complain
 from recurra.cli.studies import show_command, sweep_command, tune_command
 from recurra.cli.tables import for_programs, print_table, printed
 from recurra.cli.train import is_of_same_command, run, setting
-from recurra.studies.parts import allow, build, check_device, full_configuration
+from recurra.studies.parts import allow, build, full_configuration
 from recurra.studies.settings import Settings, SettingsError, checked, read_toml
 from recurra.training.console import say
 
+#: the entry-point group in which other packages name their commands
+GROUP = "recurra.commands"
 #: the ancestor of all of typer's complaints about what was typed, whichever version is installed
 UsageError = cast(type[Exception], typer.BadParameter.__mro__[1])
 
@@ -47,8 +49,9 @@ def execute(arguments: list[str]) -> int:
     command = typer.main.get_command(app)
     try:
         return command.main(arguments or ["--help"], prog_name="recurra", standalone_mode=False) or 0
-    except SettingsError as error:
+    except (CommandError, SettingsError) as error:
         complain(*str(error).splitlines())
+        return getattr(error, "status", 2)
     except UsageError as error:
         complain(getattr(error, "format_message", error.__str__)())
     except (KeyboardInterrupt, typer.Abort) as error:
@@ -158,36 +161,6 @@ app.command("show")(show_command)
 app.command("tune")(tune_command)
 
 
-@app.command("reproduce")
-def reproduce_paper(
-    targets: Annotated[list[str] | None, typer.Argument(help="Names of figures or tables; none means all.")] = None,
-    profile: Annotated[str, typer.Option(help="Scale: quick (minutes) or paper (the paper's own).")] = "quick",
-    out: Annotated[Path, typer.Option(help="Folder for the page, the data and the kept runs.")] = Path("reproduction"),
-    seeds: Annotated[int | None, typer.Option(help="Seeds of the loss curves, in place of the profile's.")] = None,
-    steps: Annotated[int | None, typer.Option(help="Steps of the loss curves, in place of the profile's.")] = None,
-) -> None:
-    """Reproduce the paper: figures, table and a ledger of its claims. What is kept in the folder is not run again."""
-    need("paper", "`recurra reproduce`")
-    from recurra_paper.commands import run_command
-    from recurra_paper.reproduction import REPRODUCTION
-
-    _write_page(lambda: run_command(REPRODUCTION, targets or [], profile, out, seeds, steps))
-
-
-@app.command("beyond")
-def study_beyond_the_paper(
-    targets: Annotated[list[str] | None, typer.Argument(help="Names of questions; none means all.")] = None,
-    profile: Annotated[str, typer.Option(help="Scale: quick (minutes) or full (the study itself).")] = "quick",
-    out: Annotated[Path, typer.Option(help="Folder for the page, the data and the kept runs.")] = Path("beyond"),
-) -> None:
-    """Answer what the paper leaves open, by experiment. What is kept in the folder is not run again."""
-    need("paper", "`recurra beyond`")
-    from recurra_paper.beyond.book import BEYOND
-    from recurra_paper.commands import run_command
-
-    _write_page(lambda: run_command(BEYOND, targets or [], profile, out))
-
-
 @app.command("bench")
 def bench_command(
     learner: Annotated[list[str] | None, typer.Option(help="Which learner; may be repeated. All by default.")] = None,
@@ -218,32 +191,34 @@ def _use_cores(count: int) -> None:
         say("This system lets no program choose its cores, so --cores has no effect: all of them are used.")
 
 
-@app.command("report")
-def report(
-    out: Annotated[Path, typer.Argument(help="Folder of an earlier `recurra reproduce` or `recurra beyond`.")],
-) -> None:
-    """Rebuild the page from the runs that are kept."""
-    need("paper", "`recurra report`")
-    from recurra_paper.commands import report_command
+def _add_installed_commands() -> None:
+    """Add the commands of other packages, which name them in the entry-point group `recurra.commands`."""
+    own = {command.name for command in app.registered_commands}
+    for entry in entry_points(group=GROUP):
+        if entry.name in own:
+            package = entry.dist.name if entry.dist else entry.value
+            say(f"warning: {package} adds a command {entry.name!r}, which there is already: it is left out.")
+            continue
+        try:
+            command = entry.load()
+        except Exception as error:
+            command = _broken(entry, error)
+        if isinstance(command, typer.Typer):
+            app.add_typer(command, name=entry.name)
+        else:
+            app.command(entry.name)(command)
 
-    _write_page(lambda: report_command(out))
+
+def _broken(entry: EntryPoint, error: Exception) -> Callable[[], None]:
+    """A command that says why the one of that name cannot be loaded. All others go on working."""
+    package = entry.dist.name if entry.dist else entry.value
+    line = f"The command {entry.name!r} of {package} cannot be loaded: {error or type(error).__name__}"
+
+    def command() -> None:
+        raise CommandError(line)
+
+    command.__doc__ = f"{line}."
+    return command
 
 
-def _write_page(make: Callable[[], Path]) -> None:
-    from recurra_paper.store import NotKeptError, StoreError
-
-    check_device()
-    # A run that cannot be kept is said once, in the end, and not of each of its checkpoints.
-    warnings.filterwarnings("ignore", message="The checkpoint .* could not be written")
-    stopping.keep(stopping.raise_once)  # from the first run on there is something to keep
-    try:
-        print(f"\nThe page is {make()}.")
-    except NotKeptError as error:
-        complain(str(error))
-        raise typer.Exit(1) from None
-    except StoreError as error:
-        raise SettingsError(str(error)) from None
-    except KeyboardInterrupt as error:
-        status = stopping.status(error)
-        say("Interrupted: finished runs are kept, and the same command goes on from there.")
-        raise typer.Exit(status) from None
+_add_installed_commands()

@@ -32,6 +32,17 @@ FOLDER = "JAX_COMPILATION_CACHE_DIR"
 UNKEPT = re.compile("Error (reading|writing) persistent compilation cache entry for '(.*?)'")
 
 
+class CommandError(Exception):
+    """Ends a command. Every line of the message is an error on standard error, and `status` is the exit status.
+
+    docs/how-to/add-a-command.md has an example.
+    """
+
+    def __init__(self, message: str, status: int = 2):
+        super().__init__(message)
+        self.status = status
+
+
 def lacking(extra: str, who: str, *only: str) -> str | None:
     """What `who` needs of an extra, or `only` some of it, and how to install it; None if all is there."""
     absent = [name for name in only or EXTRAS[extra] if not _is_installed(name)]
@@ -44,11 +55,12 @@ def lacking(extra: str, who: str, *only: str) -> str | None:
 
 
 def need(extra: str, who: str, *only: str) -> None:
-    """Complain before anything is computed if an extra, or some of it, is not installed."""
-    if line := lacking(extra, who, *only):
-        from recurra.studies.settings import SettingsError  # it is pydantic's, which may be what is missing
+    """Raise a `CommandError` if an extra of recurra's, or `only` some of its packages, are not installed.
 
-        raise SettingsError(line)
+    `who` is what needs them. docs/how-to/add-a-command.md has an example.
+    """
+    if line := lacking(extra, who, *only):
+        raise CommandError(line)
 
 
 def _is_installed(name: str) -> bool:
@@ -56,6 +68,25 @@ def _is_installed(name: str) -> bool:
         return find_spec(name) is not None
     except ImportError:
         return False
+
+
+def check_device() -> None:
+    """Raise a `CommandError` if JAX has no device to compute on.
+
+    docs/how-to/add-a-command.md has an example.
+    """
+    import jax
+
+    try:
+        jax.devices()
+    except Exception as error:  # JAX raises several, some without a word
+        said = str(error).partition(" (")[0].rstrip(".") or "there is no such device"
+        asked = os.environ.get("JAX_PLATFORMS")
+        raise CommandError(
+            f"JAX_PLATFORMS is {asked!r}, which JAX cannot use here: {said}. Unset it, or set JAX_PLATFORMS=cpu."
+            if asked
+            else f"JAX finds no device to compute on: {said}. JAX_PLATFORMS=cpu takes the processor."
+        ) from None
 
 
 def keep_compiled_programs() -> None:

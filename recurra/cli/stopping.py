@@ -72,6 +72,14 @@ def keep(handler: Any = signal.default_int_handler) -> None:
     _replace((leave,), handler)
 
 
+def raise_on_signals() -> None:
+    """From now on Ctrl-C and other requests to stop raise KeyboardInterrupt, once.
+
+    Until then they end the process at once. An example is in docs/how-to/add-a-command.md.
+    """
+    keep(raise_once)
+
+
 def raise_once(_: int, __: Any) -> None:
     """A handler for `keep`. A signal may come again, as when a terminal closes: that changes nothing.
 

@@ -10,10 +10,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from recurra.cli import stopping
-from recurra.cli.environment import lacking, need
+from recurra.cli.environment import check_device, lacking, need
 from recurra.cli.streams import complain
 from recurra.cli.tables import print_table
-from recurra.studies.parts import check_device
 from recurra.studies.settings import SettingsError
 from recurra.training.console import say
 

@@ -5,6 +5,8 @@ learners first, in its order.
 """
 
 # ruff: isort: skip_file
+from typing import TYPE_CHECKING
+
 from recurra.cells.base import Cell
 from recurra.cells.stack import Stack
 from recurra.cells.tick import Tick as Tick
@@ -58,10 +60,11 @@ LEARNERS: dict[str, type[Learner]] = {
     if isinstance(kind, type) and issubclass(kind, Learner) and "about" in vars(kind)
 }
 
-#: What `import recurra` offers of this package.
-__all__ = ["LEARNERS", "About", "FutureFacing", "Learner", "PastFacing", "Tick", "Unfaced"]
-__all__ += ["LocalLosses", "RandomTargets", "ThroughLayers"]
-__all__ += [kind.__name__ for kind in LEARNERS.values()]
+if not TYPE_CHECKING:  # a type checker cannot read such a list, and takes all names above
+    #: What `import recurra` offers of this package.
+    __all__ = ["LEARNERS", "About", "FutureFacing", "Learner", "PastFacing", "Tick", "Unfaced"]
+    __all__ += ["LocalLosses", "RandomTargets", "ThroughLayers"]
+    __all__ += [kind.__name__ for kind in LEARNERS.values()]
 
 
 def check_pairing(learner: Learner, cell: Cell) -> None:

@@ -2,7 +2,6 @@
 
 import dataclasses
 import functools
-import os
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -26,22 +25,6 @@ class Parts(NamedTuple):
     task: "Task"
     learners: dict[str, "Learner"]
     optimizer: "Optimizer"
-
-
-def check_device() -> None:
-    """Raise a `SettingsError` if JAX has no device to compute on."""
-    import jax
-
-    try:
-        jax.devices()
-    except Exception as error:  # JAX raises several, some without a word
-        said = str(error).partition(" (")[0].rstrip(".") or "there is no such device"
-        asked = os.environ.get("JAX_PLATFORMS")
-        raise SettingsError(
-            f"JAX_PLATFORMS is {asked!r}, which JAX cannot use here: {said}. Unset it, or set JAX_PLATFORMS=cpu."
-            if asked
-            else f"JAX finds no device to compute on: {said}. JAX_PLATFORMS=cpu takes the processor."
-        ) from None
 
 
 def build(settings: Settings) -> Parts:

@@ -17,6 +17,7 @@ from recurra.network import Network
 from recurra.step import APPLIED
 from recurra.step.contracts import check_about
 from recurra.tasks.base import Task
+from recurra.training.record import Sink
 from recurra.training.recording import RecordFunction
 
 
@@ -107,6 +108,18 @@ def check_seconds(what: str, value: Any) -> None:
     """Raise unless the value is a number of seconds."""
     if isinstance(value, bool) or not isinstance(value, numbers.Real) or not 0 <= float(value) < float("inf"):
         raise ValueError(f"{what} must be a number of seconds, at least 0, and is {value!r}.")
+
+
+def check_sink(sink: Any, record: Mapping[str, Any]) -> None:
+    """Raise unless records can be passed on to the sink, if there is one."""
+    if sink is None:
+        return
+    if isinstance(sink, type) or not isinstance(sink, Sink):
+        raise TypeError(
+            f"`record_into` must be an object with the methods `add`, `state` and `restore`, and is {sink!r:.200}."
+        )
+    if not record:
+        raise ValueError("`record_into` takes in what `record` names, and `record` names nothing: give both.")
 
 
 def checkpoint_path(path: Path | str | None) -> Path | None:

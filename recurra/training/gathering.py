@@ -13,6 +13,7 @@ from recurra.engine.hardware import bytes_of
 from recurra.engine.protocol import Piece
 from recurra.saved.headers import DTYPES
 from recurra.saved.trees import arrays_of
+from recurra.training.record import Sink
 
 #: at most the losses of so many steps are added up at once
 PIECE = 4096
@@ -208,60 +209,84 @@ def _mean(total: np.ndarray, count: np.ndarray) -> np.ndarray:
 
 
 class Records:
-    """Records of every `every`-th step, (seed, step, ...), in arrays that have room for all of them from the start.
+    """Passes the records of every `every`-th step on to a sink, in their order.
 
     The first `delay` outcomes lie before the first step and are left out.
     """
 
-    def __init__(self, recorded: PyTree, seeds: int, steps: int, every: int, delay: int):
-        self._every, self._delay, self._next = every, delay, -delay  # the step that the next outcome belongs to
-        count = self._kept_before(steps - delay)
-        self._rows = jax.tree.map(lambda leaf: np.empty((seeds, count, *leaf.shape), leaf.dtype), recorded)
-
-    @staticmethod
-    def bytes_of(recorded: PyTree, seeds: int, steps: int, every: int) -> int:
-        """How many bytes the records will take."""
-        return seeds * -(-steps // every) * bytes_of(recorded)
+    def __init__(self, sink: Sink, every: int, delay: int):
+        self._sink, self._every, self._delay = sink, every, delay
+        self._next = -delay  # the step that the next outcome belongs to
 
     def append(self, records: PyTree[np.ndarray]) -> None:
         """The outcomes of the next steps."""
         leaves = jax.tree.leaves(records)
         if not leaves:
             return
-        start, stop = self._next, self._next + leaves[0].shape[1]
-        first = self._kept_before(start)
-        skipped = first * self._every - start
-        for rows, new in zip(jax.tree.leaves(self._rows), leaves, strict=True):
-            rows[:, first : self._kept_before(stop)] = new[:, skipped :: self._every]
-        self._next = stop
-
-    def joined(self) -> PyTree[np.ndarray]:
-        """All of them."""
-        return jax.tree.map(lambda rows: rows[:, : self._kept_before(self._next)], self._rows)
+        start, self._next = self._next, self._next + leaves[0].shape[1]
+        skipped = kept_before(start, self._every) * self._every - start
+        if skipped < leaves[0].shape[1]:
+            self._sink.add(jax.tree.map(lambda rows: rows[:, skipped :: self._every], records))
 
     def state(self) -> dict[str, np.ndarray]:
-        """All of them as plain arrays."""
-        named = {f"records.{name}": _plain(rows) for name, rows in arrays_of(self.joined()).items()}
+        """All that the sink has taken in, as plain arrays."""
+        named = {f"records.{name}": array for name, array in self._sink.state().items()}
         return {**named, "next_record": np.array(self._next)} if named else {}
 
     def restore(self, state: Mapping[str, np.ndarray], seen: int) -> None:
         """Take up what `state` returned after so many steps; KeyError or ValueError if it is not whole."""
-        rows = {f"records.{name}": array for name, array in arrays_of(self._rows).items()}
-        if not rows:
+        named = {name.removeprefix("records."): state[name] for name in state if name.startswith("records.")}
+        if not named and not self._sink.state():
             return
         self._next = int(state["next_record"])
         if self._next != seen - self._delay:
             raise ValueError("records of other steps than losses")
-        count = self._kept_before(self._next)
-        for name, own in rows.items():
+        self._sink.restore(named)
+
+
+def kept_before(step: int, every: int) -> int:
+    """How many steps before this one are recorded."""
+    return max(-(-step // every), 0)
+
+
+class InMemory:
+    """A sink that keeps all records, (seed, step, ...), in arrays that have room for all of them from the start."""
+
+    def __init__(self, recorded: PyTree, seeds: int, steps: int):
+        self._rows = jax.tree.map(lambda leaf: np.empty((seeds, steps, *leaf.shape), leaf.dtype), recorded)
+        self._count = 0
+
+    @staticmethod
+    def bytes_of(recorded: PyTree, seeds: int, steps: int) -> int:
+        """How many bytes the records of so many steps will take."""
+        return seeds * steps * bytes_of(recorded)
+
+    def add(self, records: PyTree[np.ndarray]) -> None:
+        """The records of the next steps."""
+        start, self._count = self._count, self._count + jax.tree.leaves(records)[0].shape[1]
+        for rows, new in zip(jax.tree.leaves(self._rows), jax.tree.leaves(records), strict=True):
+            rows[:, start : self._count] = new
+
+    def joined(self) -> PyTree[np.ndarray]:
+        """All of them."""
+        return jax.tree.map(lambda rows: rows[:, : self._count], self._rows)
+
+    def state(self) -> dict[str, np.ndarray]:
+        """All of them as plain arrays."""
+        return {name: _plain(rows) for name, rows in arrays_of(self.joined()).items()}
+
+    def restore(self, state: Mapping[str, np.ndarray]) -> None:
+        """Take up what `state` returned; KeyError or ValueError if it is not whole."""
+        counts = set()
+        for name, own in arrays_of(self._rows).items():
             kept = state[name] if own.dtype in DTYPES.values() else state[name].view(own.dtype)[..., 0]
-            if (kept.shape, kept.dtype) != ((len(own), count, *own.shape[2:]), own.dtype):
+            counts.add(count := kept.shape[1] if kept.ndim > 1 else 0)
+            if (kept.shape, kept.dtype) != ((len(own), count, *own.shape[2:]), own.dtype) or count > own.shape[1]:
                 raise ValueError("records of another shape")
             own[:, :count] = kept
-
-    def _kept_before(self, step: int) -> int:
-        """How many steps before this one are kept."""
-        return max(-(-step // self._every), 0)
+        if len(counts) > 1:
+            raise ValueError("records of different steps")
+        self._count = counts.pop() if counts else 0
 
 
 def _plain(array: np.ndarray) -> np.ndarray:

@@ -1,11 +1,55 @@
-"""Ready-made functions to record: each takes an `Outcome` inside the compiled loop, one result a step."""
+"""Ready-made functions to record: each takes an `Outcome` inside the compiled loop, one result a step.
+
+What they return goes into the result of a run, or into a `Sink`.
+"""
+
+from collections.abc import Mapping
+from typing import Protocol, runtime_checkable
 
 import jax.numpy as jnp
-from jaxtyping import Array, Bool, Float
+import numpy as np
+from jaxtyping import Array, Bool, Float, PyTree
 
 from recurra.cells.base import State, Weights
 from recurra.linalg import inner, norm
 from recurra.step import Outcome
+
+
+@runtime_checkable
+class Sink(Protocol):
+    """Takes in records while a run goes on, so that they need not all be in memory: for `train(record_into=...)`.
+
+    A checkpoint keeps what `state` returns, and a run that goes on from it begins with `restore`.
+
+    >>> class Mean:
+    ...     def __init__(self):
+    ...         self.total, self.steps = np.zeros(2), 0
+    ...     def add(self, records):
+    ...         self.total += records["norm"]["applied"].sum(axis=1)
+    ...         self.steps += records["norm"]["applied"].shape[1]
+    ...     def state(self):
+    ...         return {"total": self.total, "steps": np.array(self.steps)}
+    ...     def restore(self, state):
+    ...         self.total, self.steps = state["total"], int(state["steps"])
+    >>> network, record = rc.Network(rc.RNN(n_in=2, n=8), n_out=2), {"norm": rc.record.gradient_norms}
+    >>> result = rc.train(
+    ...     network, rc.RFLO(), rc.Add(t1=1, t2=2), steps=200, seeds=2, record=record, record_into=(mean := Mean())
+    ... )
+    >>> mean.steps, (mean.total / mean.steps).shape
+    (200, (2,))
+    """
+
+    def add(self, records: Mapping[str, PyTree[np.ndarray]]) -> None:
+        """The records of the next steps, as `Result.records` would hold them: leaves (seed, step, ...)."""
+        ...
+
+    def state(self) -> Mapping[str, np.ndarray]:
+        """All that was taken in so far, as arrays of numbers by name."""
+        ...
+
+    def restore(self, state: Mapping[str, np.ndarray]) -> None:
+        """Take up what `state` returned; KeyError or ValueError if it does not fit."""
+        ...
 
 
 def state(outcome: Outcome) -> State:

@@ -15,10 +15,11 @@ from recurra.engine.protocol import Engine, Members, Piece, Run
 from recurra.training.checkpoint import Checkpoint
 from recurra.training.console import say
 from recurra.training.evaluating import Evaluations, Plan, Together
-from recurra.training.gathering import Gathering, LossWindows, Records
+from recurra.training.gathering import Gathering, InMemory, LossWindows, Records, kept_before
 from recurra.training.handover import MOST_BYTES, Handover
 from recurra.training.interrupts import Asked
 from recurra.training.progress import Report
+from recurra.training.record import Sink
 from recurra.training.result import Result
 
 #: bytes of records that are worth a remark
@@ -35,6 +36,8 @@ class Job:
     steps: int
     window: int
     record_every: int = 1
+    #: where records go; None: into the result
+    record_into: Sink | None = None
     #: how they are evaluated, and with which numbers
     held_out: Plan | None = None
     held_out_numbers: Any = None
@@ -53,12 +56,14 @@ def run(job: Job, engine: Engine, kept: Checkpoint, asked: Asked, report: Report
             members = job.members._replace(numbers=job.held_out_numbers)
             found = stack.enter_context(Evaluations.of(held_out, engine, members, going.weights()))
         compiled = time.perf_counter()
-        _check_memory(going.recorded, len(labels), steps, job.window, job.record_every, title)
-        losses = LossWindows(labels, job.window)
         recorder = job.experiment.recorder
         delay = job.experiment.horizon + (recorder.delay if recorder else 0)
-        records = Records(going.recorded, len(labels), steps, job.record_every, delay)
-        gathered = Gathering(losses, records)
+        recorded = going.recorded if job.record_into is None else {}, kept_before(steps - delay, job.record_every)
+        _check_memory(*recorded, len(labels), steps, job.window, title)
+        losses, in_memory = LossWindows(labels, job.window), InMemory(recorded[0], len(labels), recorded[1])
+        gathered = Gathering(
+            losses, Records(in_memory if job.record_into is None else job.record_into, job.record_every, delay)
+        )
         everything = gathered if found is None else Together(gathered, found)
         kept.load(going, everything)
         report(first := going.done)
@@ -82,7 +87,7 @@ def run(job: Job, engine: Engine, kept: Checkpoint, asked: Asked, report: Report
             step=losses.ends(),
             loss=losses.means(),
             weights=jax.tree.map(np.array, going.weights()),  # copies, which a user may change
-            records=records.joined(),
+            records=in_memory.joined(),
             record_every=job.record_every,
             diverged=losses.diverged,
             labelled=losses.labelled(),
@@ -105,12 +110,16 @@ def _handover(experiment: Experiment, run: Run) -> Handover:
     return Handover(experiment.step, experiment.horizon, run.done, began, run.ends(MOST_BYTES))
 
 
-def _check_memory(recorded: Any, seeds: int, steps: int, window: int, every: int, title: str | None) -> None:
+def _check_memory(recorded: Any, recorded_steps: int, seeds: int, steps: int, window: int, title: str | None) -> None:
     """Raise if what will be kept on the host does not fit; say, under the title, how much it is if it is much."""
     needed = LossWindows.bytes_of(seeds, steps, window)
     check_fits(needed, f"The losses of {-(-steps // window):,} windows and {seeds:,} seeds", "take a longer `window`")
-    needed = Records.bytes_of(recorded, seeds, steps, every)
+    needed = InMemory.bytes_of(recorded, seeds, recorded_steps)
     each = f"{in_words(bytes_of(recorded))} a step and seed"
-    check_fits(needed, f"What is recorded, {each},", "record every k-th step with `record_every`, or record less of it")
+    check_fits(
+        needed,
+        f"What is recorded, {each},",
+        "record every k-th step with `record_every`, record less of it, or pass it on with `record_into`",
+    )
     if title and needed >= MUCH:
         say(f"{title}: what is recorded will take {in_words(needed)} of memory.")

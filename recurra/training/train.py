@@ -19,6 +19,7 @@ from recurra.training.console import say
 from recurra.training.evaluating import Plan
 from recurra.training.interrupts import Interrupted, asked_to_stop
 from recurra.training.progress import progress as show_progress
+from recurra.training.record import Sink
 from recurra.training.recording import RecordFunction, StepRecorder
 from recurra.training.result import Result
 from recurra.training.running import Job, run
@@ -44,6 +45,7 @@ def train(
     probes: Mapping[str, Learner] | None = None,
     record: Mapping[str, RecordFunction] | None = None,
     record_every: int = 1,
+    record_into: Sink | None = None,
     weights: Start | None = None,
     evaluate: Task | None = None,
     every: int | None = None,
@@ -63,10 +65,13 @@ def train(
 
     `probes` are further learners that see the same steps and change nothing. `record` maps names to functions of an
     `Outcome` (see `recurra.record`) whose results are kept for every step, or for every k-th one with
-    `record_every=k`. If a learner emits late, or the task's labels come late, the last steps are missing. `engine` runs
-    the steps. "scan" takes compiled loops. "on-chip" takes one kernel on an NVIDIA GPU, or raises a ValueError with the
-    reason; `recurra.OnChipEngine` lists what it needs. "auto" takes what is faster, and logs it under the name
-    "recurra". An engine may have settings of its own, as `recurra.ScanEngine(group=1)`.
+    `record_every=k`. If a learner emits late, or the task's labels come late, the last steps are missing. Records are
+    kept in memory, as `Result.records`, unless `record_into` is a `recurra.record.Sink` that takes them in while the
+    run goes on.
+
+    `engine` runs the steps. "scan" takes compiled loops. "on-chip" takes one kernel on an NVIDIA GPU, or raises a
+    ValueError with the reason; `recurra.OnChipEngine` lists what it needs. "auto" takes what is faster, and logs it
+    under the name "recurra". An engine may have settings of its own, as `recurra.ScanEngine(group=1)`.
 
     `weights` are what to start from: weights of the network, such as `Result.weights`, or a whole LearningState with
     optimizer, network state and traces, such as `Result.states`. They are for all seeds, or have a leading axis over
@@ -104,6 +109,7 @@ def train(
     arguments.check(network, learner, task, steps, streams, probes, record)
     steps, streams = int(steps), int(streams)
     record_every = checks.whole_number("`record_every`", record_every)
+    arguments.check_sink(record_into, record)
     arguments.check_seconds("`checkpoint_every`", checkpoint_every)
     window = checks.whole_number("`window`", max(steps // 100, 1) if window is None else window)
     learners = {APPLIED: learner, **probes}
@@ -113,6 +119,8 @@ def train(
     experiment, start = starting_from(weights, experiment, len(which), steps)
 
     about = {"window": window, "record": sorted(record), "record_every": record_every if record else 1}
+    if record_into is not None:
+        about["record_into"] = type(record_into).__qualname__
     if held_out is not None:
         about |= {"every": held_out.every, "evaluate_steps": held_out.steps}
     parts = [experiment] if held_out is None else [experiment, held_out.experiment]
@@ -124,7 +132,7 @@ def train(
         members = Members.of_seeds(root, which)._replace(start=start)
         if len(which) >= MANY and progress is True:
             say(f"{label}: the weights of all of them are drawn before the first step, which takes a while.")
-        job = Job(experiment, members, which, steps, window, record_every, held_out)
+        job = Job(experiment, members, which, steps, window, record_every, record_into, held_out)
         result = run(job, runs, kept, asked, report, label if progress is True else None)
     if asked.signal:
         is_kept = kept.kept_at == result.steps > 0

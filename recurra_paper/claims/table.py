@@ -1,7 +1,7 @@
 """Claims about cost: every order of memory and of time in the paper's table of algorithms.
 
 Orders are tested from above and from below, by bytes and operations counted in the program, at sizes up to 4,096
-units. RTRL is counted as published; the lazy form in which the library runs it is reported.
+units. RTRL is counted as published.
 """
 
 import numpy as np
@@ -73,8 +73,6 @@ def grows(learner: str, key: str, order: str):
             e = exponent(experiment["horizon"], experiment[f"horizon_{key}"])
             of = f"exponent of {shown(learner)}'s {WORDS[key]} in {name}"
             found.append(Part(of, e, around(len(other(order))), sampled=False))
-        if learner == "rtrl" and "scaling/lazy-rtrl" in data:
-            found.append(counted(data, "lazy-rtrl", key, None, "lazy RTRL"))
         return found + ([timed(data, learner)] if key == "flops" else [])
 
     return parts

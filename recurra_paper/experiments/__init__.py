@@ -12,7 +12,7 @@ from recurra_paper.experiments.horizon import Horizon
 from recurra_paper.experiments.lattice import Lattice
 from recurra_paper.experiments.losses import ALL_FAMILIES, FAMILIES, FamilyCurve, LossCurve
 from recurra_paper.experiments.memory import Memory
-from recurra_paper.experiments.scaling import LAZY, Scaling
+from recurra_paper.experiments.scaling import Scaling
 from recurra_paper.experiments.small_rate import SmallRate
 from recurra_paper.profiles import Profile
 from recurra_paper.setup import ALPHAS, CURVES, LEARNERS, TASKS, learner_of, network_of, task_of
@@ -35,8 +35,8 @@ def experiments(profile: Profile) -> list[Experiment]:
         *(Memory(family, p.memory_seeds, p.memory_steps) for family in ALL_FAMILIES),
         SmallRate(p.memory_seeds),
         *(
-            Scaling(name, p.small_sizes if name in ("rtrl", LAZY, "r-ok") else p.sizes)
-            for name in (*LEARNERS, LAZY)
+            Scaling(name, p.small_sizes if name in ("rtrl", "r-ok") else p.sizes)
+            for name in LEARNERS
             if name != "fixed"
         ),
         *(Bias(task, p.networks, p.replicas, p.replica_steps) for task in TASKS),

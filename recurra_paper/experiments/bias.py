@@ -6,14 +6,12 @@ from typing import Any, ClassVar
 
 import equinox as eqx
 import jax
+import jax.numpy as jnp
 import numpy as np
-from jaxtyping import PRNGKeyArray
+from jaxtyping import Array, Int, Key, PRNGKeyArray, PyTree
 
-from recurra.learners import KeRNL, Learner
-from recurra.network import Network
-from recurra.tasks import Task
+from recurra import BLOCK, KeRNL, Learner, LearningStep, Network, Task
 from recurra_paper.experiments.base import Advance, Arrays, Experiment
-from recurra_paper.experiments.running import records_of_replicas, seed_keys
 from recurra_paper.setup import learner_of, network_of, task_of
 
 #: Those that draw no random numbers have one replica.
@@ -76,17 +74,60 @@ def later_half(steps: int) -> np.ndarray:
     return np.unique(np.linspace(steps // 2, steps - 1, SAMPLES).astype(int))
 
 
+def seed_keys(networks: int) -> Key[Array, " networks"]:
+    """A key for each network."""
+    return jax.random.split(jax.random.key(0), networks)
+
+
 def gradients_of_replicas(
-    network: Network, learner: Learner, task: Task, seed: PRNGKeyArray, replicas: int, steps: int, sampled: np.ndarray
+    network: Network, learner: Learner, task: Task, key: PRNGKeyArray, replicas: int, steps: int, sampled: np.ndarray
 ) -> np.ndarray:
     """Gradients of replicas of a learner that starts from M = 0: (replica, sampled step, weight), in double precision.
 
-    A learner that draws no random numbers has one replica.
+    They share their weights, which do not move, and their stream. Each draws random numbers of its own, so a learner
+    that draws none has one replica.
     """
     count = replicas if learner.about.stochastic or isinstance(learner, KeRNL) else 1
-    records = records_of_replicas(network, _from_zero(learner), task, seed, count, steps, sampled)
-    rows = [np.asarray(leaf).reshape(count, len(sampled), -1) for leaf in jax.tree.leaves(records)]
+    step = LearningStep(network, {"applied": _from_zero(learner)}, 0.0)
+    of_network, of_replicas = jax.random.split(key)
+    gradients = _replicated(step, task, of_network, jax.random.split(of_replicas, count), steps, jnp.asarray(sampled))
+    rows = [np.asarray(leaf).reshape(count, len(sampled), -1) for leaf in jax.tree.leaves(gradients)]
     return np.concatenate(rows, axis=-1, dtype=np.float64)
+
+
+@eqx.filter_jit
+def _replicated(
+    step: LearningStep,
+    task: Task,
+    key: PRNGKeyArray,
+    replicas: Key[Array, " replicas"],
+    steps: int,
+    sampled: Int[Array, " S"],
+) -> PyTree[Array]:
+    """The gradients of all replicas at some steps, leaves (replica, sampled step, ...)."""
+    for_weights, for_task, for_rows = jax.random.split(key, 3)
+    weights, dtype = step.network.init(for_weights), step.network.cell.dtype
+    inputs, labels = [], []
+    state = task.init(for_task, dtype)
+    for number in range(-(-steps // BLOCK)):
+        rows, state = task.block(state, jax.random.fold_in(for_rows, number), jnp.asarray(number, "int32"), dtype)
+        inputs.append(rows.x)
+        labels.append(rows.label)
+    stream = jnp.concatenate(inputs)[:steps], jnp.concatenate(labels)[:steps]
+
+    def take(state: Any, row: Any) -> tuple[Any, PyTree[Array]]:
+        x, label, noise = row
+        seen, _ = step.observe(state, x, noise)
+        state, outcome = step.learn(seen, label)
+        return state, outcome.gradients["applied"]
+
+    def one(replica: PRNGKeyArray) -> PyTree[Array]:
+        for_start, for_noise = jax.random.split(replica)
+        rows = (*stream, step.noise(for_noise, steps))
+        _, gradients = jax.lax.scan(take, step.start_from(weights, for_start), rows)
+        return jax.tree.map(lambda leaf: leaf[sampled], gradients)
+
+    return jax.vmap(one)(replicas)
 
 
 def errors(sample: np.ndarray, exact: np.ndarray) -> tuple[float, float, float]:

@@ -5,11 +5,9 @@ from typing import Any
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, PyTree
 
-from recurra.cells.base import State, Weights
-from recurra.cells.tick import Tick
-from recurra.learners import Learner
+from recurra import Learner, Network, NetworkWeights, Tick
+from recurra.cells import State, Weights
 from recurra.linalg import dense, zeros_like
-from recurra.network import Network, NetworkWeights
 
 
 def tick_of(

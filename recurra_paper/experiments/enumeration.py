@@ -11,11 +11,8 @@ import numpy as np
 from jax.flatten_util import ravel_pytree
 from jaxtyping import Array, Float
 
-from recurra import cells
-from recurra.cells.base import Weights
-from recurra.learners import KFRTRL, RKFRTRL, ROK, RTRL, UORO
-from recurra.learners.base import PastFacing
-from recurra.network import Network, NetworkWeights
+from recurra import KFRTRL, RKFRTRL, ROK, RTRL, UORO, Network, NetworkWeights, PastFacing, cells
+from recurra.cells import Weights
 from recurra_paper.experiments.base import Advance, Arrays, Experiment
 from recurra_paper.experiments.by_hand import tick_of
 

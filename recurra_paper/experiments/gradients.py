@@ -1,6 +1,6 @@
 """Gradients of all learners along one run that RTRL drives: how they align, step by step and summed over windows."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
@@ -8,17 +8,10 @@ from typing import Any, ClassVar
 import jax
 import numpy as np
 
-from recurra.learners import Learner
-from recurra.network import Network
-from recurra.step import APPLIED
-from recurra.tasks import Task
-from recurra.training import record
-from recurra.training.checkpoint import EVERY, Checkpoint
-from recurra.training.recording import StepRecorder
-from recurra.training.train import LEARNING_RATE
+from recurra import Learner, Network, Task, record, train
 from recurra_paper.analysis import cosines
 from recurra_paper.experiments.base import Advance, Arrays, Experiment
-from recurra_paper.experiments.running import prepare
+from recurra_paper.setup import LEARNING_RATE
 
 #: the learners of the paper's comparison; the one that trains comes first
 LEARNERS = (
@@ -60,41 +53,43 @@ class Gradients(Experiment):
 
     def run(self, checkpoint: Path, advance: Advance) -> Arrays:
         first, *others = self.learners
-        learners = {APPLIED: self.learners[first], **{name: self.learners[name] for name in others}}
-        recorder = StepRecorder.of({"gradients": record.gradients}, learners)
-        assert recorder is not None
-        steps, before = self.skipped + self.steps, self.skipped + recorder.delay
-        alignments = Alignments(tuple(self.learners), self.seeds, steps - before)
-        kept = Checkpoint(checkpoint, EVERY, steps, lambda: str(self.settings()))
-        with kept.held(), prepare(self.network, learners, self.task, self.rate, self.seeds, recorder) as run:
-            kept.load(run, alignments)
-            for piece in run.advance(steps):
-                early = max(before - piece.start, 0)  # outcomes before the first step to be compared
-                if early < piece.stop - piece.start:
-                    alignments.add(_stacked(learners, piece.records["gradients"], early))
-                kept.keep(run, alignments)
-                try:
-                    advance(run.done / steps)
-                except BaseException:  # `advance` may end the run by raising
-                    kept.keep(run, alignments, now=True)
-                    raise
+        steps = self.skipped + self.steps
+        late = max(learner.lag for learner in self.learners.values())  # the last steps have no complete outcome
+        alignments = Alignments(tuple(self.learners), self.seeds, self.steps - late, self.skipped)
+        train(
+            self.network,
+            self.learners[first],
+            self.task,
+            steps=steps,
+            seeds=self.seeds,
+            optimizer=self.rate,
+            probes={name: self.learners[name] for name in others},
+            record={"gradients": record.gradients},
+            record_into=alignments,
+            checkpoint=checkpoint,
+            progress=lambda done: advance(done / steps),
+        )
         return alignments.arrays()
 
 
-def _stacked(learners: Iterable[str], gradients: Mapping[str, Any], early: int) -> np.ndarray:
-    """(seed, step, learner, weight) without the first `early` steps; zero where a learner emitted nothing."""
+def stacked(learners: Sequence[str], gradients: Mapping[str, Any], early: int = 0) -> np.ndarray:
+    """(seed, step, learner, weight) without the first `early` steps; zero where a learner emitted nothing.
+
+    The first of the learners is the one that trained.
+    """
     flat = []
-    for name in learners:
+    for name in ("applied", *learners[1:]):
         leaves = [leaf[:, early:] for leaf in jax.tree.leaves(gradients[name])]
         flat.append(np.concatenate([leaf.reshape(*leaf.shape[:2], -1) for leaf in leaves], axis=-1))
     return np.stack(flat, axis=2)
 
 
 class Alignments:
-    """What is kept of the gradients of all steps, however they arrive in pieces."""
+    """What is kept of the gradients of all steps after the first `skipped` ones, however they arrive in pieces."""
 
-    def __init__(self, learners: tuple[str, ...], seeds: int, steps: int):
+    def __init__(self, learners: tuple[str, ...], seeds: int, steps: int, skipped: int = 0):
         self.learners, self.noisy = learners, tuple(name for name in NOISY if name in learners)
+        self.skipped = skipped  # how many of them are still to come
         count = len(learners)
         self.edges = np.linspace(-1, 1, BINS + 1)
         self.histogram = np.zeros((count, count, BINS), np.int64)
@@ -105,7 +100,14 @@ class Alignments:
         self.means = [Mean(seeds, count) for _ in self.windows]
         self._rest = [np.zeros((seeds, 0, 0, 0), np.float32) for _ in self.windows]
 
-    def add(self, gradients: np.ndarray) -> None:
+    def add(self, records: Mapping[str, Any]) -> None:
+        """The gradients of the next steps."""
+        count = jax.tree.leaves(records)[0].shape[1]
+        early, self.skipped = min(self.skipped, count), max(self.skipped - count, 0)
+        if early < count:
+            self.take(stacked(self.learners, records["gradients"], early))
+
+    def take(self, gradients: np.ndarray) -> None:
         """The next steps, (seed, step, learner, weight)."""
         cos = self._level(0, gradients)
         index = np.clip(((np.nan_to_num(cos) + 1) / 2 * BINS).astype(int), 0, BINS - 1)
@@ -138,10 +140,11 @@ class Alignments:
         rest = {f"rest{i}": rest for i, rest in enumerate(self._rest)}
         sums = {f"mean{i}": mean.sums for i, mean in enumerate(self.means)}
         pairs = {name: np.concatenate(getattr(self, name), axis=2) for name in ("cosine", "log_norm")}
-        return {"histogram": self.histogram, **pairs, **rest, **sums}
+        return {"skipped": np.array(self.skipped), "histogram": self.histogram, **pairs, **rest, **sums}
 
     def restore(self, state: Mapping[str, np.ndarray]) -> None:
         """Take up what `state` returned."""
+        self.skipped = int(state["skipped"])
         self.histogram, self.cosine, self.log_norm = state["histogram"], [state["cosine"]], [state["log_norm"]]
         for i, mean in enumerate(self.means):
             self._rest[i], mean.sums = state[f"rest{i}"], state[f"mean{i}"]

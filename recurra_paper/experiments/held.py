@@ -1,18 +1,18 @@
 """Mean gradients while the weights are held: what is left of an error once all that averages out over time has gone."""
 
 from collections.abc import Mapping
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import jax
 import numpy as np
+import optax
 
-from recurra.engine.hardware import cores
-from recurra.learners import FutureBPTT
+from recurra import FutureBPTT, record, train
 from recurra_paper.experiments.base import Advance, Arrays, Experiment
-from recurra_paper.experiments.running import seed_keys, sums_of_gradients
-from recurra_paper.setup import learner_of, network_of, task_of
+from recurra_paper.experiments.gradients import stacked
+from recurra_paper.setup import LEARNING_RATE, learner_of, network_of, task_of
 
 #: The learners, and the exact one of the same facing that each is held against.
 AGAINST = {"rflo": "rtrl", "kernl": "rtrl", "dni": "f-bptt", "dni-b": "f-bptt", "f-bptt": "rtrl"}
@@ -54,17 +54,62 @@ class Held(Experiment):
 
     def run(self, checkpoint: Path, advance: Advance) -> Arrays:
         network, task, learners, _ = self.parts
-        length = self.steps // STRETCHES
-        sums = sums_of_gradients(network, learners, task, self.learning, self.settling, STRETCHES, length)
-        found: list[Arrays] = []
-        with ThreadPoolExecutor(cores()) as pool:  # a compiled program holds no lock while it runs
-            for each in pool.map(lambda key: measured(sums(key)), seed_keys(self.networks)):
-                found.append(each)
-                advance(len(found) / self.networks)
+        length, before = self.steps // STRETCHES, self.learning + self.settling
+        last = before + STRETCHES * length + max(learner.lag for learner in learners.values())
+        sums = Sums(tuple(learners), before, STRETCHES, length)
+        train(
+            network,
+            learners["rtrl"],
+            task,
+            steps=last,
+            seeds=self.networks,
+            optimizer=optax.sgd(optax.piecewise_constant_schedule(LEARNING_RATE, {self.learning: 0.0})),
+            probes={name: learners[name] for name in AGAINST},
+            record={"gradients": record.gradients},
+            record_into=sums,
+            checkpoint=checkpoint,
+            progress=lambda done: advance(done / last),
+        )
+        found = [measured(sums.of_seed(seed)) for seed in range(self.networks)]
         rows = {name: np.stack([each[name] for each in found], axis=1) for name in found[0]}
         about = {"learners": np.array(list(AGAINST)), "against": np.array(list(AGAINST.values()))}
         windows = np.array([length * 2**i for i in range(int(np.log2(STRETCHES)))])
         return {**about, **rows, "windows": windows, "settling": np.array(self.settling)}
+
+
+class Sums:
+    """Every learner's gradients, summed over stretches of equal length that begin after `before` steps."""
+
+    def __init__(self, learners: tuple[str, ...], before: int, stretches: int, length: int):
+        self.learners, self.before, self.stretches, self.length = learners, before, stretches, length
+        self.step = 0
+        self.sums = np.zeros((0, 0, 0, 0))  # (stretch, seed, learner, weight)
+
+    def add(self, records: Mapping[str, Any]) -> None:
+        """The gradients of the next steps."""
+        count = jax.tree.leaves(records)[0].shape[1]
+        start, self.step = self.step, self.step + count
+        early = min(max(self.before - start, 0), count)
+        if early == count:
+            return
+        gradients = stacked(self.learners, records["gradients"], early)
+        if not self.sums.size:
+            self.sums = np.zeros((self.stretches, *gradients.shape[:1], *gradients.shape[2:]))
+        stretch = (np.arange(start + early, self.step) - self.before) // self.length
+        for number in np.unique(stretch[stretch < self.stretches]):
+            self.sums[number] += gradients[:, stretch == number].sum(axis=1, dtype=np.float64)
+
+    def of_seed(self, seed: int) -> dict[str, np.ndarray]:
+        """The sums of a seed for every learner, (stretch, weight)."""
+        return {name: self.sums[:, seed, i] for i, name in enumerate(self.learners)}
+
+    def state(self) -> Arrays:
+        """All of it, to go on from."""
+        return {"step": np.array(self.step), "sums": self.sums}
+
+    def restore(self, state: Mapping[str, np.ndarray]) -> None:
+        """Take up what `state` returned."""
+        self.step, self.sums = int(state["step"]), state["sums"]
 
 
 def measured(sums: Mapping[str, np.ndarray]) -> Arrays:

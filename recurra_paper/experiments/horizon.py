@@ -10,8 +10,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, PRNGKeyArray
 
+from recurra import Mimic
 from recurra.linalg import matvec
-from recurra.tasks import Mimic
 from recurra_paper.experiments.base import Advance, Arrays, Experiment
 from recurra_paper.setup import task_of
 

@@ -13,9 +13,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from recurra import cells
-from recurra.learners import EfficientBPTT, FutureBPTT, Learner
-from recurra.network import Network
+from recurra import EfficientBPTT, FutureBPTT, Learner, Network, cells
 from recurra_paper.experiments.base import Advance, Arrays, Experiment
 from recurra_paper.experiments.by_hand import due_of, gradient_of, tick_of
 from recurra_paper.setup import kind_of

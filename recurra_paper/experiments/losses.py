@@ -9,10 +9,9 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, PRNGKeyArray
 
 from recurra import cells
-from recurra.training.train import LEARNING_RATE
 from recurra_paper.experiments.base import Advance, Arrays, Experiment
 from recurra_paper.experiments.training import curve, seconds
-from recurra_paper.setup import learner_of, network_of, task_of
+from recurra_paper.setup import LEARNING_RATE, learner_of, network_of, task_of
 
 #: the four families of recurrent weights of the analysis of RFLO
 FAMILIES = {

@@ -8,10 +8,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from recurra.learners import Fixed
-from recurra.network import Network
-from recurra.tasks import Task
-from recurra.training.train import train
+from recurra import Fixed, Network, Task, train
 from recurra_paper.analysis import memory_trace
 from recurra_paper.experiments.base import Advance, Arrays, Experiment
 from recurra_paper.experiments.losses import ALL_FAMILIES

@@ -10,11 +10,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from recurra import cells
-from recurra.engine.hardware import bytes_of, core_device
-from recurra.engine.lazy_rtrl import LazyRTRL
-from recurra.learners import Learner
-from recurra.network import Network
+from recurra import Learner, Network, cells
 from recurra_paper.experiments.base import Advance, Arrays, Experiment
 from recurra_paper.experiments.by_hand import due_of, gradient_of, tick_of
 from recurra_paper.operations import operations
@@ -27,8 +23,6 @@ HORIZONS = {"e-bptt": "T", "f-bptt": "T", "r-ok": "r"}
 VALUES, HELD = (8, 16, 32, 64), 4096
 #: sizes at which bytes and operations are counted: nothing is computed, so they may be large
 COUNTED = (64, 128, 256, 512, 1024, 2048, 4096)
-#: RTRL as the engine runs it
-LAZY = "lazy-rtrl"
 
 
 @dataclass(frozen=True)
@@ -47,19 +41,19 @@ class Scaling(Experiment):
 
     @property
     def parts(self) -> tuple[Any, ...]:
-        return measured(self.learner), VALUES, HELD, COUNTED
+        return kind_of(self.learner)(), VALUES, HELD, COUNTED
 
     @property
     def cost(self) -> float:
         return 2.5 * len(self.sizes)
 
     def run(self, checkpoint: Path, advance: Advance) -> Arrays:
-        learner = measured(self.learner)
+        learner = kind_of(self.learner)()
         counts = zip(*(_counts(learner, n) for n in COUNTED), strict=True)
         arrays = dict(zip(("count_n", "count_bytes", "count_flops"), map(np.array, (COUNTED, *counts)), strict=True))
         seconds = []
         # An accelerator would take the same time for all sizes here: the time to start its kernels.
-        with jax.default_device(core_device()):
+        with jax.default_device(jax.devices("cpu")[0]):
             for i, n in enumerate(self.sizes):
                 seconds.append(_seconds_a_step(_runner(learner, n)))
                 advance((i + 1) / len(self.sizes))
@@ -71,11 +65,6 @@ class Scaling(Experiment):
         name = HORIZONS[self.learner]
         size, count = zip(*(_counts(kind_of(self.learner)(**{name: value}), HELD) for value in VALUES), strict=True)
         return {"horizon": np.array(VALUES), "horizon_bytes": np.array(size), "horizon_flops": np.array(count)}
-
-
-def measured(name: str) -> Learner:
-    """The learner as published, by its name; or the form of RTRL in which the engine runs it."""
-    return LazyRTRL() if name == LAZY else kind_of(name)()
 
 
 class _Step:
@@ -109,7 +98,8 @@ def _counts(learner: Learner, n: int) -> tuple[float, float]:
     start, t = jax.eval_shape(step.start), jax.ShapeDtypeStruct((), "int32")
     weights, _, state, _ = start
     due = operations(step.due, weights, state) / learner.period if learner.period else 0.0
-    return bytes_of(state), operations(step, *start, t) + due
+    size = sum(leaf.size * leaf.dtype.itemsize for leaf in jax.tree.leaves(state))
+    return float(size), operations(step, *start, t) + due
 
 
 def _runner(learner: Learner, n: int) -> Callable[[int], Any]:

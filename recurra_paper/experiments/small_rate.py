@@ -7,11 +7,9 @@ from typing import Any
 import jax
 import numpy as np
 
-from recurra.cells.base import Weights
-from recurra.learners import RTRL, EfficientBPTT, Learner
-from recurra.step import APPLIED
+from recurra import RTRL, EfficientBPTT, Learner, train
+from recurra.cells import Weights
 from recurra_paper.experiments.base import Advance, Arrays, Experiment
-from recurra_paper.experiments.running import prepare
 from recurra_paper.setup import network_of, task_of
 
 RATES = (1e-2, 3e-3, 1e-3, 3e-4, 1e-4, 3e-5)
@@ -55,10 +53,8 @@ class SmallRate(Experiment):
     def _weights(self, learner: Learner, rate: float) -> Weights:
         """The recurrent weights of every seed after the stretch."""
         network, task, *_ = self.parts
-        with prepare(network, {APPLIED: learner}, task, rate, self.seeds) as run:
-            for _ in run.advance(STRETCH):
-                pass
-            return run.weights().cell
+        result = train(network, learner, task, steps=STRETCH, seeds=self.seeds, optimizer=rate, progress=False)
+        return result.weights.cell
 
 
 def _relative(online: Weights, unrolled: Weights, first: Weights) -> np.ndarray:

@@ -2,15 +2,11 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from itertools import product
 from pathlib import Path
 
 import numpy as np
 
-from recurra.learners import Learner
-from recurra.network import Network
-from recurra.tasks import Task
-from recurra.training.train import train
+from recurra import Learner, Network, Task, sweep
 from recurra_paper.experiments.base import Advance, Arrays, Experiment
 from recurra_paper.experiments.training import COMPILE_SECONDS, seconds
 
@@ -42,31 +38,21 @@ class Sweep(Experiment):
         return COMPILE_SECONDS + points * sum(each)
 
     def run(self, checkpoint: Path, advance: Advance) -> Arrays:
-        points = list(product(self.learners.values(), self.tasks.values(), self.rates))
-        results = []
-        for number, (learner, task, rate) in enumerate(points):
-
-            def report(done: int, number: int = number) -> None:
-                advance((number + done / self.steps) / len(points))
-
-            result = train(
-                self.network,
-                learner,
-                task,
-                optimizer=rate,
-                steps=self.steps,
-                seeds=self.seeds,
-                window=max(self.steps // 100, 1),
-                progress=report,
-            )
-            results.append(result)
-        grid = (len(self.learners), len(self.tasks), len(self.rates), self.seeds)
-        diverged = [[result.diverged.get(seed, -1) for seed in result.seeds] for result in results]
+        total = len(self.learners) * len(self.tasks) * len(self.rates) * self.seeds * self.steps
+        data = sweep(
+            self.network,
+            next(iter(self.learners.values())),
+            next(iter(self.tasks.values())),
+            vary={"learner": self.learners, "task": self.tasks, "optimizer": self.rates},
+            steps=self.steps,
+            seeds=self.seeds,
+            progress=lambda done: advance(done / total),
+        )
         return {
             "learners": np.array(list(self.learners)),
             "tasks": np.array(list(self.tasks)),
             "rate": np.array(self.rates),
-            "step": results[0].step,
-            "loss": np.stack([result.loss for result in results]).reshape(*grid, -1),
-            "diverged": np.array(diverged).reshape(grid),
+            "step": data.step.to_numpy(),
+            "loss": data.loss.to_numpy(),
+            "diverged": data.diverged_at.to_numpy(),
         }

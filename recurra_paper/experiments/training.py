@@ -5,11 +5,9 @@ from pathlib import Path
 
 import numpy as np
 
-from recurra.learners import Learner
-from recurra.network import Network
-from recurra.tasks import Task
-from recurra.training.train import LEARNING_RATE, train
+from recurra import Learner, Network, Task, train
 from recurra_paper.experiments.base import Advance, Arrays, Experiment
+from recurra_paper.setup import LEARNING_RATE
 
 #: microseconds a step a seed, roughly, for the estimate of time left
 MICROSECONDS = {"rtrl": 11.0, "r-ok": 10.0, "kf-rtrl": 1.3, "r-kf-rtrl": 1.8}

@@ -1,13 +1,13 @@
 """The learners along the axes, with the orders of memory and time beside what was counted and timed."""
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from matplotlib.axes import Axes
 
 from recurra.pages import plots
 from recurra_paper import analysis
-from recurra_paper.experiments.scaling import HORIZONS, LAZY
+from recurra_paper.experiments.scaling import HORIZONS
 from recurra_paper.figures.drawn import Columns, Data, Drawn, listed
 from recurra_paper.figures.labels import Label, label_ends
 from recurra_paper.setup import LEARNERS, kind_of
@@ -16,7 +16,6 @@ NAME = "table1"
 TITLE = "Table 1. The learners, and how memory and time grow"
 
 PREFIX = "scaling/"
-ROWS = [row for learner in LEARNERS for row in ((learner, LAZY) if learner == "rtrl" else (learner,))]
 
 
 class Quantity(NamedTuple):
@@ -43,7 +42,7 @@ def needs(profile: object) -> list[str]:
 
 def draw(data: Data) -> Drawn | None:
     """The table's rows, and state, operations and time over the number of units."""
-    found = [learner for learner in ROWS if PREFIX + learner in data]
+    found = [learner for learner in LEARNERS if PREFIX + learner in data]
     if not found:
         return None
     with plots.style():
@@ -52,7 +51,7 @@ def draw(data: Data) -> Drawn | None:
         figure.subplots_adjust(left=0.055, right=0.885, bottom=0.2, top=0.915, wspace=0.92)
         for axes, tag, quantity in zip(panels, "abc", QUANTITIES, strict=True):
             plots.letter(axes, tag, quantity.title)
-            orders = {x: str(getattr(about(x), quantity.order)) for x in found}
+            orders = {x: str(getattr(kind_of(x).about, quantity.order)) for x in found}
             _panel(axes, {x: points(data, x, quantity) for x in found}, orders)
         plots.code_key(figure)
     counted, timed = (_range(data, found, quantity) for quantity in (BYTES, SECONDS))
@@ -65,30 +64,9 @@ def draw(data: Data) -> Drawn | None:
         f"counted in its program for {counted} units; (c) time a step for {timed} units, where a fixed cost hides the "
         "order at small n. T = 10 and r = 4. Beside each name stands the order it should have."
     )
-    if LAZY in found:
-        caption += (
-            " The thin line and the second row are RTRL in its lazy form, which the library uses on processors: it "
-            "carries credit back over a span of steps, brings M up to date once in a span, and gives the same "
-            "gradients."
-        )
-    alt = f"Three panels on logarithmic axes over the number of units for {listed(map(name, found))}."
+    alt = f"Three panels on logarithmic axes over the number of units for {listed(map(plots.name, found))}."
     judged = [{what: f"table-{what}-{x}" for what in ("memory", "time")} for x in found]
     return Drawn(figure, caption, alt, _table(data, found), [_row(data, x) for x in found], judged)
-
-
-def name(learner: str) -> str:
-    """The name in the table and beside curves."""
-    return "RTRL (lazy)" if learner == LAZY else plots.name(learner)
-
-
-def about(learner: str) -> Any:
-    """What the learner is; another form of RTRL is RTRL."""
-    return kind_of("rtrl" if learner == LAZY else learner).about
-
-
-def colour(learner: str) -> str:
-    """The learner's colour; that of RTRL for its other form."""
-    return plots.colour("rtrl" if learner == LAZY else learner)
 
 
 def points(data: Data, learner: str, quantity: Quantity) -> tuple[np.ndarray, np.ndarray]:
@@ -103,11 +81,10 @@ def _panel(axes: Axes, lines: dict[str, tuple[np.ndarray, np.ndarray]], orders: 
     axes.set_xscale("log", base=2)
     axes.set_yscale("log")
     lines = {learner: line for learner, line in lines.items() if len(line[0])}
-    named = {x: f"{name(x)}  {orders[x]}".removesuffix("  –") for x in lines}
+    named = {x: f"{plots.name(x)}  {orders[x]}".removesuffix("  –") for x in lines}
     drawn = {}
     for learner, (n, value) in lines.items():
-        look = plots.line_style("rtrl") | plots.options(linewidth=0.9) if learner == LAZY else plots.line_style(learner)
-        (drawn[learner],) = axes.plot(n, value, **look, clip_on=False, label=named[learner])
+        (drawn[learner],) = axes.plot(n, value, **plots.line_style(learner), clip_on=False, label=named[learner])
     axes.set_xlabel("units n")
     if not lines:
         axes.text(0.5, 0.5, "not available", transform=axes.transAxes, ha="center", color=plots.MUTED)
@@ -122,7 +99,9 @@ def _panel(axes: Axes, lines: dict[str, tuple[np.ndarray, np.ndarray]], orders: 
         axes.set_ylim(low, high * (high / low) ** 0.12)
         place = plots.options(loc="upper left", bbox_to_anchor=(0.0, 1.01), borderaxespad=0.2, handlelength=1.8)
         axes.legend(handles=[drawn[x] for x in short], fontsize=7, labelcolor="linecolor", **place)
-    ends = [Label(float(n[-1]), float(y[-1]), named[x], colour(x)) for x, (n, y) in lines.items() if x not in short]
+    ends = [
+        Label(float(n[-1]), float(y[-1]), named[x], plots.colour(x)) for x, (n, y) in lines.items() if x not in short
+    ]
     label_ends(axes, ends, size=7.0, reach=0.12)
 
 
@@ -141,11 +120,11 @@ def _range(data: Data, found: list[str], quantity: Quantity) -> str:
 
 
 def _row(data: Data, learner: str) -> dict[str, str]:
-    what = about(learner)
+    what = kind_of(learner).about
     update = ("stochastic" if what.stochastic else "deterministic", "numerical" if what.numerical else "closed form")
     return {
-        "Algorithm": name(learner),
-        "Facing": plots.facing("rtrl" if learner == LAZY else learner),
+        "Algorithm": plots.name(learner),
+        "Facing": plots.facing(learner),
         "Tensor": what.tensor,
         "Update": ", ".join(update),
         "Memory": what.memory,

@@ -112,7 +112,7 @@ def test_alignment_is_with_the_exact_gradient_of_the_same_facing_summed_over_the
     gradients = rng.normal(size=(2, 90, 4, 7)) + rng.normal(size=(1, 1, 1, 7))
     alignments = Alignments(learners, seeds=2, steps=90)
     for piece in (gradients[:, :50], gradients[:, 50:]):
-        alignments.add(piece)
+        alignments.take(piece)
     losses = {name: curve(rng, 0.5, seeds=2) for name in ("fixed", "rtrl", "uoro", "dni")}
     data = {predictor_runs.loss_name("add/1", name): run for name, run in losses.items()}
     found = measure.measured(data | {predictor_runs.gradients_name("add/1"): alignments.arrays()}, "add/1")

@@ -10,6 +10,7 @@ import pytest
 import dense
 import recurra as rc
 from driving import problem
+from recurra.learners.synthetic import Synthesizer
 from recurra.pages import plots
 from recurra_paper.analysis import memory_trace
 from recurra_paper.beyond import dni_b, mechanism
@@ -64,8 +65,7 @@ def apart(ours, theirs):
 
 def by_hand(path, start, on):
     """The variants' equations in NumPy, with J from differentiating the textbook cell."""
-    A = np.block([[np.asarray(block) for block in row] for row in start.synthesizer.A])
-    learned, W_fb = np.asarray(start.J[0][0]), np.asarray(start.W_fb)
+    A, learned, W_fb = (np.asarray(part) for part in (start.A, start.J, start.W_fb))
     A_star, cbar, before, found = A.copy(), np.zeros(path.n), None, []
     for t in range(len(path.xs)):
         now = path.features(t)
@@ -79,6 +79,13 @@ def by_hand(path, start, on):
         before = now
         found.append((A @ now) @ path.Mbar[t])
     return found
+
+
+def of_dni(start):
+    """The state of a variant as DNI has it."""
+    n = len(start.A)
+    A = (tuple(jnp.split(start.A, [n, start.A.shape[1] - 1], axis=1)),)
+    return Synthesizer(A, A, tuple(jnp.split(start.features, [n, len(start.features) - 1])), (start.cbar,))
 
 
 @pytest.mark.parametrize("name", [name for name in VARIANTS if name not in ("none", "all")])
@@ -95,7 +102,7 @@ def test_every_variant_follows_its_equations_and_no_other_s(setting, name):
 def test_without_approximations_it_is_dni_and_with_all_of_them_dni_b(setting):
     none, dni = Variant(**RATES), rc.DNI(0.5, 3)
     start = first(setting, none)
-    assert apart(taken(setting, none, start), taken(setting, dni, start.synthesizer)) < 1e-12
+    assert apart(taken(setting, none, start), taken(setting, dni, of_dni(start))) < 1e-12
     every, dni_b = Variant(**RATES, bounded=True, random_feedback=True, learned_jacobian=True), rc.DNIb(0.5, 0.2, 3)
     assert apart(taken(setting, every), taken(setting, dni_b)) < 1e-12
     assert apart(taken(setting, every), taken(setting, none)) > 1e-2
@@ -107,7 +114,7 @@ def test_random_feedback_alone_is_dni_in_a_network_with_random_feedback(setting)
     start = first(setting, alone)
     through = rc.Network(network.cell, network.n_out, random_feedback=True)
     changed = (through, weights._replace(feedback=start.W_fb), xs, ys, None)
-    assert apart(taken(setting, alone, start), taken(changed, rc.DNI(0.5, 3), start.synthesizer)) < 1e-12
+    assert apart(taken(setting, alone, start), taken(changed, rc.DNI(0.5, 3), of_dni(start))) < 1e-12
 
 
 def test_small_feedback_is_as_large_as_the_first_readout(setting):

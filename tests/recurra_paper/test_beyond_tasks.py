@@ -73,13 +73,6 @@ def test_all_lags_share_one_program():
     assert len(built) == 1
 
 
-def test_lags_and_bits_that_make_no_sense_are_refused():
-    with pytest.raises(ValueError, match=r"`lag` of Recall must be at most 64, and is 65\."):
-        Recall(1, 65)
-    with pytest.raises(ValueError, match="`bits` of Recall must be at least 1"):
-        Recall(0, 3)
-
-
 def test_a_network_that_does_nothing_explains_nothing_and_one_that_holds_the_coin_explains_it():
     """At lag 0 a readout of what the network sees is enough; at a lag of 40 fixed weights are not."""
     network = rc.Network(rc.RNN(n_in=1, n=16), n_out=1, loss=rc.SquaredError())

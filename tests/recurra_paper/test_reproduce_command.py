@@ -288,13 +288,13 @@ def test_windows_are_summed_over_pieces():
     rng = np.random.default_rng(0)
     gradients = rng.normal(size=(2, 100, len(LEARNERS), 5)).astype(np.float32)
     whole, cut = Alignments(LEARNERS, 2, 100), Alignments(LEARNERS, 2, 100)
-    whole.add(gradients)
+    whole.take(gradients)
     for part in np.split(gradients, [7, 8, 50], axis=1):
         resumed = Alignments(LEARNERS, 2, 100)  # as after a kill
         if cut.histogram.any():
             resumed.restore({name: array.copy() for name, array in cut.state().items()})
         cut = resumed
-        cut.add(part)
+        cut.take(part)
     arrays = cut.arrays()
     for name, array in whole.arrays().items():
         np.testing.assert_array_equal(arrays[name], array)

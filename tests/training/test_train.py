@@ -13,7 +13,7 @@ from driving import distance, experiment
 from recurra.engine import hardware
 from recurra.engine.fold import advance
 from recurra.step import APPLIED
-from recurra.training.gathering import Records
+from recurra.training.gathering import InMemory, Records
 from small_runs import network, train
 
 
@@ -319,12 +319,60 @@ def test_a_diverging_seed_is_reported_and_the_others_go_on():
 @pytest.mark.parametrize("delay", [0, 4])
 def test_every_kth_record_is_kept_however_records_arrive(every, delay):
     steps = np.arange(50)
-    records = Records({"t": jax.ShapeDtypeStruct((2,), "int32")}, 3, 50, every, delay)
+    sink = InMemory({"t": jax.ShapeDtypeStruct((2,), "int32")}, 3, 50)
+    records = Records(sink, every, delay)
     outcomes = np.broadcast_to((steps - delay)[None, :, None], (3, 50, 2)).astype("int32")
     for part in np.split(outcomes, [1, 2, 10, 23], axis=1):
         records.append({"t": part})
-    kept = records.joined()["t"]
+    kept = sink.joined()["t"]
     np.testing.assert_array_equal(kept[1, :, 0], np.arange(0, 50 - delay, every))
+
+
+class Taken:
+    """A sink that keeps every piece, and how many there were."""
+
+    def __init__(self):
+        self.parts = []
+
+    def add(self, records):
+        self.parts.append(records["loss"].copy())
+
+    def state(self):
+        return {"loss": np.concatenate(self.parts, axis=1)} if self.parts else {}
+
+    def restore(self, state):
+        self.parts = [state["loss"]] if state else []
+
+
+@pytest.mark.parametrize("every", [1, 3])
+def test_a_sink_takes_in_what_a_result_would_hold(every):
+    record, probes = {"loss": lambda o: o.loss}, {"late": rc.FutureBPTT(T=5)}
+    how = dict(record=record, record_every=every, steps=60, probes=probes, engine=rc.ScanEngine(chunk=7))
+    result = train(**how, record_into=(sink := Taken()))
+    assert result.records == {}
+    assert len(sink.parts) > 3
+    np.testing.assert_array_equal(np.concatenate(sink.parts, axis=1), train(**how).records["loss"])
+
+
+def test_a_sink_goes_on_from_a_checkpoint(tmp_path):
+    how = dict(record={"loss": lambda o: o.loss}, window=10, checkpoint=tmp_path / "run")
+    train(**how, steps=40, record_into=Taken())
+    train(**how, steps=60, record_into=(sink := Taken()))
+    assert sink.parts[0].shape[1] == 40
+    whole = train(record=how["record"], steps=60, window=10).records["loss"]
+    np.testing.assert_array_equal(np.concatenate(sink.parts, axis=1), whole)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "error", "said"),
+    [
+        (dict(record_into=Taken()), ValueError, "`record` names nothing"),
+        (dict(record={"loss": lambda o: o.loss}, record_into=Taken), TypeError, "`add`, `state` and `restore`"),
+    ],
+)
+def test_a_sink_that_cannot_be_used_is_refused(wrong, error, said):
+    with pytest.raises(error, match=said):
+        train(**wrong)
 
 
 def test_every_kth_step_is_recorded_with_its_number_and_the_weights_it_was_taken_with():

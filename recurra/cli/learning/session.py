@@ -69,7 +69,7 @@ def restore_model(choice: ModelChoice, description: dict[str, Any], arrays: dict
 def _configure_jax() -> None:
     import jax
 
-    from recurra.studies.parts import check_device
+    from recurra.cli.environment import check_device
 
     # A row is computed in microseconds: handing it to another thread would take longer. JAX reads this when it starts.
     jax.config.update("jax_cpu_enable_async_dispatch", False)

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from recurra.learners import FutureBPTT
+from recurra import FutureBPTT
 from recurra_paper.analysis import mean
 from recurra_paper.beyond.demands.reach import bits_of, reach
 from recurra_paper.claims.base import Claim, Data, Part, Undecided

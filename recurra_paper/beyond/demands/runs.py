@@ -17,10 +17,7 @@ A lag stops being run where it asks for far more than 32 units can hold; see `ca
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from recurra import cells, learners
-from recurra.learners import Learner
-from recurra.losses import SquaredError
-from recurra.network import Network
+from recurra import Learner, Network, SquaredError, cells, learners
 from recurra_paper.beyond.demands.task import Recall
 from recurra_paper.beyond.profiles import Profile
 from recurra_paper.experiments.base import Experiment

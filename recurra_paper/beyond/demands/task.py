@@ -5,10 +5,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, PRNGKeyArray
 
-from recurra import checks
-from recurra.linalg.noise import signs
-from recurra.tasks import BLOCK, Rows, Task
-from recurra.tasks.base import WholeNumber
+from recurra import BLOCK, Rows, Task, noise
 
 #: the longest lag, and so how many steps of the past are kept: one length, so that all lags share one program
 MOST = 64
@@ -22,13 +19,7 @@ class Recall(Task):
     """
 
     bits: int = 1
-    lag: WholeNumber = 2
-
-    def __check_init__(self) -> None:
-        checks.whole(self, "bits")
-        checks.whole(self, "lag", least=0)
-        if int(self.lag) > MOST:
-            raise ValueError(f"`lag` of Recall must be at most {MOST}, and is {self.lag}.")
+    lag: int | Int[Array, ""] = 2
 
     @property
     def n_in(self) -> int:
@@ -47,7 +38,7 @@ class Recall(Task):
     def block(
         self, state: Float[Array, "MOST bits"], key: PRNGKeyArray, number: Int[Array, ""], dtype: jnp.dtype
     ) -> tuple[Rows, Float[Array, "MOST bits"]]:
-        x = signs(key, (BLOCK, self.bits), dtype)
+        x = noise.signs(key, (BLOCK, self.bits), dtype)
         coins = jnp.concatenate([state, x])
         ago = jax.lax.dynamic_slice_in_dim(coins, MOST - self.lag, BLOCK)
         return Rows(x, ago), coins[BLOCK:]

@@ -3,7 +3,7 @@
 from itertools import combinations
 from typing import NamedTuple
 
-from recurra.learners import RTRL, DNIb, Fixed, FutureBPTT, Learner
+from recurra import RTRL, DNIb, Fixed, FutureBPTT, Learner
 from recurra_paper.beyond.dni_b.variants import Variant
 from recurra_paper.beyond.profiles import Profile
 from recurra_paper.experiments.base import Experiment

@@ -10,20 +10,26 @@ target:
 A class with switches is no algorithm of the library; here the switches are the experiment.
 """
 
-from typing import Any
+from typing import Any, NamedTuple, cast
 
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, PRNGKeyArray
 
-from recurra import checks
-from recurra.cells.base import Cell, Credit, Weights
-from recurra.cells.initial import random_feedback
-from recurra.cells.tick import Tick
-from recurra.learners.base import About, FutureFacing, unitwise
-from recurra.learners.dni_b import BiologicalState
-from recurra.learners.synthetic import apply, descended, features, first_synthesizer, fitted
-from recurra.linalg import vecmat
+from recurra import About, FutureFacing, Tick, UnitwiseCell
+from recurra.cells import Cell, Credit, State, Weights, random_feedback
+from recurra.linalg import matvec, outer, vecmat, where
+
+
+class VariantState(NamedTuple):
+    """A, its slow copy A*, features and immediate credit of the previous step, a learned Jacobian, feedback weights."""
+
+    A: Float[Array, "n f"]
+    A_star: Float[Array, "n f"]
+    features: Float[Array, " f"]
+    cbar: Float[Array, " n"]
+    J: Float[Array, "n n"]
+    W_fb: Float[Array, "n_out n"]
 
 
 class Variant(FutureFacing):
@@ -43,34 +49,43 @@ class Variant(FutureFacing):
 
     about = About("dni-variant", "DNI variant", "A_li", memory="n²", time="n²", numerical=True, unitwise=True)
 
-    def __check_init__(self) -> None:
-        for name in ("learning_rate", "jacobian_rate", "feedback_scale"):
-            checks.in_range(self, name, least=0.0)
-        for name in ("bounded", "random_feedback", "learned_jacobian"):
-            checks.flag(self, name)
-        checks.whole(self, "target_interval")
-
     def check(self, cell: Cell) -> None:
-        if len(cell.widths) != 1 or len(unitwise(cell).listens) != 1:
+        if len(cell.widths) != 1 or not isinstance(cell, UnitwiseCell) or len(cell.listens) != 1:
             raise ValueError(f"Variant takes cells with one state variable and one gate, and {cell.name} has more.")
 
-    def init(self, cell: Cell, weights: Weights, key: PRNGKeyArray, n_out: int) -> BiologicalState:
-        cell = unitwise(cell)
+    def init(self, cell: Cell, weights: Weights, key: PRNGKeyArray, n_out: int) -> VariantState:
         key_A, key_fb = jax.random.split(key)
-        (gate,) = weights
-        return BiologicalState(
-            first_synthesizer(cell, key_A, n_out, (jnp.zeros(cell.n, cell.dtype),)),
-            ((gate.rec,),),
-            self.feedback_scale * random_feedback(key_fb, n_out, cell.n, cell.dtype),
-        )
+        (n,), (gate,) = cell.widths, weights
+        keys = jax.random.split(key_A, 3)
+        blocks = [
+            jax.random.normal(own, (n, width), cell.dtype) for own, width in zip(keys, (n, n_out, 1), strict=True)
+        ]
+        A = jnp.concatenate(blocks, axis=1) / n**0.5
+        W_fb = self.feedback_scale * random_feedback(key_fb, n_out, n, cell.dtype)
+        nothing = jnp.zeros(n, cell.dtype)
+        return VariantState(A, A, features(cell.init_state(), jnp.zeros(n_out, cell.dtype)), nothing, gate.rec, W_fb)
 
-    def credit(self, tick: Tick, state: BiologicalState) -> tuple[Credit, Any, BiologicalState]:
-        now = features(tick.cell, tick.state, tick.label)
-        J = descended(state.J, tick.before, tick.state, self.jacobian_rate) if self.learned_jacobian else state.J
-        cbar = (vecmat(tick.error, state.W_fb),) if self.random_feedback else tick.cbar
-        (synthetic,) = apply(state.synthesizer.A_star, now)
+    def credit(self, tick: Tick, state: VariantState) -> tuple[Credit, Any, VariantState]:
+        (before,), (after,), (exact,) = tick.before, tick.state, tick.cbar
+        now = features(tick.state, tick.label)
+        J = descended(state.J, before, after, self.jacobian_rate) if self.learned_jacobian else state.J
+        cbar = vecmat(tick.error, state.W_fb) if self.random_feedback else cast(Array, exact)
+        synthetic = matvec(state.A_star, now)
         synthetic = jnp.tanh(synthetic) if self.bounded else synthetic
-        through_J = (vecmat(synthetic, J[0][0]),) if self.learned_jacobian else tick.pull((synthetic,))
-        bootstrap = tick.unless_reset(through_J)
-        synthesizer = fitted(tick, state.synthesizer, cbar, bootstrap, self.learning_rate, self.target_interval)
-        return apply(synthesizer.A, now), tick.trace, BiologicalState(synthesizer, J, state.W_fb)
+        (through_J,) = (vecmat(synthetic, J),) if self.learned_jacobian else tick.pull((synthetic,))
+        target = state.cbar + cast(Array, tick.unless_reset(through_J))
+        # Before the first step there was no label: the present one stands for it, as in the authors' program.
+        previous = where(tick.t == 0, features(tick.before, tick.label), state.features)
+        A = descended(state.A, previous, target, self.learning_rate)
+        A_star = where((tick.t + 1) % self.target_interval == 0, A, state.A_star)
+        return (matvec(A, now),), tick.trace, VariantState(A, A_star, now, cbar, J, state.W_fb)
+
+
+def features(a: State, label: Float[Array, " n_out"]) -> Float[Array, " f"]:
+    """ã = (a, y*, 1)."""
+    return jnp.concatenate([*a, label, jnp.ones(1, label.dtype)])
+
+
+def descended(A: Float[Array, "m f"], u: Float[Array, " f"], target: Float[Array, " m"], rate: Any) -> Array:
+    """One step of A down ½‖A u - target‖²."""
+    return A - rate * outer(matvec(A, u) - target, u)

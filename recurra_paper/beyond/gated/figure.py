@@ -7,7 +7,6 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from recurra.pages import plots
-from recurra.training.train import LEARNING_RATE
 from recurra_paper.analysis import Estimate, mean
 from recurra_paper.beyond.gated import panels
 from recurra_paper.beyond.gated.claims import NOISY
@@ -16,7 +15,7 @@ from recurra_paper.beyond.gated.runs import CELL_NAMES, CELLS, RATE, SLOW, gradi
 from recurra_paper.claims.base import Undecided
 from recurra_paper.figures.drawn import Columns, Data, Drawn, counted
 from recurra_paper.figures.losses import Curve, curve, left_out, windows
-from recurra_paper.setup import LEARNERS, TASKS, N
+from recurra_paper.setup import LEARNERS, LEARNING_RATE, TASKS, N
 
 NAME = "gated"
 TITLE = "Do the paper's findings carry over to gated networks?"

@@ -3,9 +3,7 @@
 from itertools import product
 from typing import NamedTuple
 
-from recurra.cells import GRU, LSTM
-from recurra.losses import SoftmaxCrossEntropy, SquaredError
-from recurra.network import Network
+from recurra import GRU, LSTM, Network, SoftmaxCrossEntropy, SquaredError
 from recurra_paper.beyond.profiles import Profile
 from recurra_paper.experiments.base import Experiment
 from recurra_paper.experiments.gradients import LEARNERS as COMPARED

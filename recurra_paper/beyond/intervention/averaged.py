@@ -6,10 +6,9 @@ import equinox as eqx
 import jax
 from jaxtyping import Array, PRNGKeyArray, PyTree
 
-from recurra import checks
-from recurra.cells.base import Cell, Credit, Weights
-from recurra.cells.tick import Tick
-from recurra.learners import About, PastFacing, check_pairing
+from recurra import About, PastFacing, Tick
+from recurra.cells import Cell, Credit, Weights
+from recurra.learners import check_pairing
 from recurra.linalg import average
 
 
@@ -24,9 +23,6 @@ class Averaged(PastFacing):
     copies: int = eqx.field(static=True)
 
     about = About("averaged", "mean of copies")
-
-    def __check_init__(self) -> None:
-        checks.whole(self, "copies")
 
     def check(self, cell: Cell) -> None:
         check_pairing(self.learner, cell)

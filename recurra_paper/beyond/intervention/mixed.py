@@ -11,12 +11,10 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, PRNGKeyArray, PyTree
 
-from recurra import checks
-from recurra.cells.base import Cell, Credit, Influence, Weights
-from recurra.cells.tick import Tick
-from recurra.learners import RTRL, About, PastFacing, check_pairing
+from recurra import RTRL, About, PastFacing, Tick, noise
+from recurra.cells import Cell, Credit, Influence, Weights
+from recurra.learners import check_pairing
 from recurra.linalg import combine, dense
-from recurra.linalg.noise import signs
 
 
 class SideBySide(NamedTuple):
@@ -32,9 +30,6 @@ class RTRLWithErrors(PastFacing):
 
     like: PastFacing
     scale: float | Float[Array, ""] = 1.0
-
-    def __check_init__(self) -> None:
-        checks.in_range(self, "scale", least=0.0)
 
     @abc.abstractmethod
     def factors(self, key: PRNGKeyArray, steps: int, dtype: jnp.dtype) -> Float[Array, " steps"]:
@@ -76,7 +71,7 @@ class RTRLWithNoise(RTRLWithErrors):
     about = About("rtrl-with-noise", "RTRL with noise", stochastic=True)
 
     def factors(self, key: PRNGKeyArray, steps: int, dtype: jnp.dtype) -> Float[Array, " steps"]:
-        return self.scale * signs(key, (steps,), dtype)
+        return self.scale * noise.signs(key, (steps,), dtype)
 
 
 class RTRLWithBias(RTRLWithErrors):

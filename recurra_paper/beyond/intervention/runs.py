@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import NamedTuple
 
-from recurra.learners import Learner, PastFacing
+from recurra import Learner, PastFacing
 from recurra_paper.beyond.intervention.averaged import Averaged
 from recurra_paper.beyond.intervention.mixed import RTRLWithBias, RTRLWithNoise
 from recurra_paper.beyond.profiles import Profile

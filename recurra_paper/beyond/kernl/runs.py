@@ -7,7 +7,7 @@ That product, the *pace*, and σ are the axes of the grid.
 
 from typing import NamedTuple
 
-from recurra.learners import KeRNL
+from recurra import KeRNL
 from recurra_paper.beyond.intervention.averaged import Averaged
 from recurra_paper.beyond.intervention.runs import ALPHA, TASK, trained
 from recurra_paper.beyond.profiles import Profile

@@ -2,14 +2,13 @@
 
 from typing import NamedTuple
 
-from recurra.learners import RFLO, EfficientBPTT, Fixed, Learner
-from recurra.training.train import LEARNING_RATE
+from recurra import RFLO, EfficientBPTT, Fixed, Learner
 from recurra_paper.beyond.mechanism.reach import Reach
 from recurra_paper.beyond.mechanism.spectra import SPECTRA
 from recurra_paper.beyond.profiles import Profile
 from recurra_paper.experiments.base import Experiment
 from recurra_paper.experiments.training import Trained
-from recurra_paper.setup import network_of, task_of
+from recurra_paper.setup import LEARNING_RATE, network_of, task_of
 
 #: the variances of noise at which memory is measured, in units of 1/(η t), the one that descent leaves after t steps
 LEVELS = (0.0, 1e-3, 1e-2, 1e-1, 1.0, 10.0)

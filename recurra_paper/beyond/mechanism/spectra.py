@@ -13,7 +13,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, PRNGKeyArray
 
-from recurra.cells.initial import MatrixInit, diagonal, gaussian, orthogonal, symmetric
+from recurra.cells import MatrixInit, diagonal, gaussian, orthogonal, symmetric
 
 
 def orthogonal_09(key: PRNGKeyArray, n: int, dtype: jnp.dtype) -> Float[Array, "n n"]:

@@ -2,8 +2,7 @@
 
 from typing import NamedTuple
 
-from recurra.learners import FutureBPTT, Learner
-from recurra.tasks import Add, Task
+from recurra import Add, FutureBPTT, Learner, Task
 from recurra_paper.beyond.profiles import Profile
 from recurra_paper.experiments import gradients
 from recurra_paper.experiments.base import Experiment

@@ -4,7 +4,6 @@ from collections.abc import Callable
 
 import numpy as np
 
-from recurra.training.train import LEARNING_RATE
 from recurra_paper.analysis import Estimate, mean, relative
 from recurra_paper.beyond.rates.usable import (
     grid_gap,
@@ -18,7 +17,7 @@ from recurra_paper.beyond.rates.usable import (
 )
 from recurra_paper.claims.base import ERROR_RATE, Claim, Data, Part, Undecided, arrays, known_gap
 from recurra_paper.claims.rule import GAPS, More, NoMore, Within
-from recurra_paper.setup import LEARNERS, TASK_NAMES, TASKS, shown
+from recurra_paper.setup import LEARNERS, LEARNING_RATE, TASK_NAMES, TASKS, shown
 
 NAME = "rates"
 OTHERS = tuple(x for x in LEARNERS if x != "fixed")

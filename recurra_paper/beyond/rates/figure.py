@@ -7,7 +7,6 @@ from matplotlib.axes import Axes
 from matplotlib.ticker import LogLocator, NullLocator
 
 from recurra.pages import plots
-from recurra.training.train import LEARNING_RATE
 from recurra_paper.beyond.rates.told import alt, caption, rows, table
 from recurra_paper.beyond.rates.usable import (
     best,
@@ -29,7 +28,7 @@ from recurra_paper.claims.base import Data
 from recurra_paper.figures.drawn import Drawn, seed_mean
 from recurra_paper.figures.labels import Label, label_ends, label_points
 from recurra_paper.figures.losses import curve, draw_curve
-from recurra_paper.setup import LEARNERS, TASK_NAMES
+from recurra_paper.setup import LEARNERS, LEARNING_RATE, TASK_NAMES
 
 NAME = "rates"
 TITLE = "Rates: how fast, how finely tuned, and how patient must a learner be?"

@@ -8,8 +8,7 @@ for KeRNL, whose perturbations have a variance of 1e-6 and 32 entries. `rates/lo
 
 from typing import NamedTuple
 
-from recurra import learners
-from recurra.learners import Learner
+from recurra import Learner, learners
 from recurra_paper.beyond.profiles import Profile
 from recurra_paper.experiments.base import Experiment
 from recurra_paper.experiments.sweep import Sweep

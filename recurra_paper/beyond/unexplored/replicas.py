@@ -4,31 +4,25 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, PRNGKeyArray
 
-from recurra import checks
+from recurra import RTRL, Learner, Network, PastFacing, Task
 from recurra.cells import orthogonal
-from recurra.learners import RTRL, Learner, PastFacing
-from recurra.network import Network
-from recurra.tasks import Task
 from recurra_paper.experiments.base import Advance, Arrays, Experiment
-from recurra_paper.experiments.bias import gradients_of_replicas
+from recurra_paper.experiments.bias import gradients_of_replicas, seed_keys
 from recurra_paper.experiments.enumeration import expectation
-from recurra_paper.experiments.running import seed_keys
 
 
-class Contracting(checks.Part):
+class Contracting(eqx.Module):
     """Orthogonal weights W, scaled so that |W|, which is W without the signs of its entries, has this spectral norm.
 
     φ' is at most 1. So |J| has at most this norm, and a product of |J| over t steps at most norm^t.
     """
 
     norm: float = 0.8
-
-    def __check_init__(self) -> None:
-        checks.in_range(self, "norm", above=0.0)
 
     def __call__(self, key: PRNGKeyArray, n: int, dtype: jnp.dtype) -> Float[Array, "n n"]:
         Q = orthogonal(key, n, dtype)

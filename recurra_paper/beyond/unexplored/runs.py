@@ -7,9 +7,8 @@ so small that the spectral radius of |J| stays below 1.
 
 from typing import NamedTuple
 
-from recurra.cells import orthogonal
-from recurra.cells.initial import MatrixInit
-from recurra.learners import Learner, PastFacing
+from recurra import Learner, PastFacing
+from recurra.cells import MatrixInit, orthogonal
 from recurra_paper.beyond.profiles import Profile
 from recurra_paper.beyond.unexplored.replicas import Contracting, Expectation, Replicas
 from recurra_paper.experiments.base import Experiment
