@@ -23,7 +23,12 @@ class Readout(NamedTuple):
 
 
 class NetworkWeights(NamedTuple):
-    """What is trained, and the feedback that is not; feedback is None where credit is exact."""
+    """What is trained, and the feedback that is not; feedback is None where credit is exact.
+
+    >>> weights = rc.Network(rc.RNN(n_in=2, n=8), n_out=3).init(jax.random.key(0))
+    >>> weights.readout.W.shape, weights.feedback
+    ((3, 8), None)
+    """
 
     cell: Weights
     readout: Readout

@@ -149,5 +149,9 @@ class WithoutSelf(checks.Part):
 
 
 def random_feedback(key: PRNGKeyArray, n_out: int, n: int, dtype: jnp.dtype) -> Float[Array, "n_out n"]:
-    """Fixed feedback weights ~ N(0, 1/√n_out), a stand-in for the readout's own (Lillicrap et al. 2016)."""
+    """Fixed feedback weights ~ N(0, 1/√n_out), a stand-in for the readout's own (Lillicrap et al. 2016).
+
+    >>> rc.cells.random_feedback(jax.random.key(0), 2, 8, jnp.float32).shape
+    (2, 8)
+    """
     return jax.random.normal(key, (n_out, n), dtype) / n_out**0.5

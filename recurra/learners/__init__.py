@@ -68,7 +68,10 @@ if not TYPE_CHECKING:  # a type checker cannot read such a list, and takes all n
 
 
 def check_pairing(learner: Learner, cell: Cell) -> None:
-    """Raise if the learner cannot learn with the cell, above all if it needs a unit-wise one."""
+    """Raise if the learner cannot learn with the cell, above all if it needs a unit-wise one.
+
+    >>> rc.learners.check_pairing(rc.RFLO(), rc.RNN(n_in=2, n=8))
+    """
     if not learner.about.unitwise or isinstance(cell, UnitwiseCell):
         learner.check(cell)
         return

@@ -59,7 +59,11 @@ def summed(tree: PyTree) -> PyTree:
 
 
 def average(tree: PyTree, share: Float[Array, " k"] | None = None) -> PyTree[Array]:
-    """The mean over the leading axis of every leaf, multiplied out; with `share`, the sum weighted by it."""
+    """The mean over the leading axis of every leaf, multiplied out; with `share`, the sum weighted by it.
+
+    >>> linalg.average({"w": jnp.array([[1.0, 2.0], [3.0, 4.0]])})["w"]
+    Array([2., 3.], dtype=float32)
+    """
 
     def each(leaf: Any) -> Array:
         if not isinstance(leaf, Outer):

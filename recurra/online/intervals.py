@@ -108,6 +108,7 @@ class Intervals:
         return self.take(many_rows(self._step, X, Y))
 
     def take(self, rows: Rows) -> Ranged:
+        """Predict checked rows, learn from them, and follow how often labels lie inside the ranges."""
         predictions = self.model.take(rows)
         labels, present = labels_of(rows, self._shape)
         found = [np.empty_like(predictions) for _ in range(3)]

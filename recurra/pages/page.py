@@ -23,7 +23,11 @@ FIXED = (plots.ON_LIGHT, plots.ON_DARK)
 
 
 class PageFigure(NamedTuple):
-    """A figure with what stands around it on a page. `name` is unique on the page."""
+    """A figure with what stands around it on a page. `name` is unique on the page.
+
+    >>> page.PageFigure("loss", "Loss", "The loss of every learner.", plots.sheet(4, 3)).title
+    'Loss'
+    """
 
     name: str
     title: str
@@ -36,6 +40,8 @@ def write_page(path: Path, package: str, content: Mapping[str, Any], **filters: 
 
     The template extends `base.html.jinja`. Values are escaped, and a missing one is an error. `filters` are further
     filters for the template. The file is replaced as a whole, never left half written.
+
+    docs/how-to/write-a-page.md has an example.
     """
     folders = [Path(str(files(each))) for each in (package, __package__ or "")]
     environment = Environment(
@@ -65,6 +71,9 @@ def picture(figure: Figure, name: str, words: str, largest: int = 200_000, dots:
 
     It is an SVG whose colours follow the page's light or dark scheme; or, where that would take more than `largest`
     bytes, a PNG of `dots` dots per inch. `name` keeps the identifiers of a page's figures apart.
+
+    >>> page.picture(plots.sheet(4, 3), "empty", "An empty figure")[:34]
+    Markup('<svg role="img" aria-label="An emp')
     """
     with warnings.catch_warnings():  # a letter that the font lacks is drawn as a box
         warnings.filterwarnings("ignore", "Glyph .* missing from", UserWarning)
@@ -100,5 +109,5 @@ def in_the_dark(colour: str) -> str:
     red, green, blue = (int(colour[start : start + 2], 16) / 255 for start in (1, 3, 5))
     hue, lightness, saturation = colorsys.rgb_to_hls(red, green, blue)
     is_line = saturation > 0.25 and lightness < 0.8
-    parts = colorsys.hls_to_rgb(hue, max(0.97 - 0.82 * lightness, 0.5 if is_line else 0.0), saturation)
+    parts = colorsys.hls_to_rgb(hue, max(0.97 - 0.82 * lightness, 0.62 if is_line else 0.0), saturation)
     return "#" + "".join(f"{round(255 * part):02x}" for part in parts)

@@ -112,18 +112,30 @@ def style(salt: str = "recurra") -> Iterator[None]:
     """Within this context figures are drawn and saved in the shared style; Matplotlib's settings are restored after it.
 
     Equal `salt` gives equal identifiers within SVG files.
+
+    >>> with plots.style():
+    ...     figure = plots.sheet(4, 3)
+    ...     lines = figure.subplots().plot([0, 1], [0, 1], **plots.line_style("rflo"))
     """
     with matplotlib.rc_context(cast(Any, _RC | {"svg.hashsalt": salt})):
         yield
 
 
 def name(learner: str) -> str:
-    """The learner's name in tables and legends, from its identifier: `RFLO` for `rflo`."""
+    """The learner's name in tables and legends, from its identifier: `RFLO` for `rflo`.
+
+    >>> plots.name("dni-b")
+    'DNI(b)'
+    """
     return "KeRNL (released)" if learner == RELEASED else _class(learner).about.name
 
 
 def facing(learner: str) -> str:
-    """The learner's facing: `past`, `future`, or `–` for neither."""
+    """The learner's facing: `past`, `future`, or `–` for neither.
+
+    >>> plots.facing("dni")
+    'future'
+    """
     return _class(learner).facing
 
 
@@ -132,7 +144,11 @@ def _class(learner: str) -> type[Learner]:
 
 
 def colour(learner: str) -> str:
-    """The learner's colour, from the family of its facing."""
+    """The learner's colour, from the family of its facing.
+
+    >>> plots.colour("rflo")
+    '#3a8cf0'
+    """
     if learner in COLOURS:
         return COLOURS[learner]
     first, last, saturation = HUES[facing(learner)]
@@ -154,7 +170,11 @@ def _further() -> list[str]:
 
 
 def line_style(learner: str, points: int = 1) -> dict[str, Any]:
-    """Keywords for `Axes.plot`. On a line of `points` points, about six carry the marker of a numerical learner."""
+    """Keywords for `Axes.plot`. On a line of `points` points, about six carry the marker of a numerical learner.
+
+    >>> plots.line_style("rflo")["linestyle"], plots.line_style("dni", points=60)["markevery"][1]
+    ('-', 10)
+    """
     about = _class(learner).about
     look: dict[str, Any] = {
         "color": colour(learner),
@@ -172,7 +192,11 @@ def line_style(learner: str, points: int = 1) -> dict[str, Any]:
 
 
 def dot_style(learner: str) -> dict[str, Any]:
-    """Keywords for `Axes.plot` of single points: filled for deterministic learners, hollow for stochastic ones."""
+    """Keywords for `Axes.plot` of single points: filled for deterministic learners, hollow for stochastic ones.
+
+    >>> plots.dot_style("uoro")["markerfacecolor"]
+    'white'
+    """
     about = _class(learner).about
     hollow = about.stochastic or learner == RELEASED
     return {
@@ -186,24 +210,44 @@ def dot_style(learner: str) -> dict[str, Any]:
 
 
 def options(**keywords: Any) -> dict[str, Any]:
-    """Keywords for one of Matplotlib's functions, to share them between calls or to keep a line short."""
+    """Keywords for one of Matplotlib's functions, to share them between calls or to keep a line short.
+
+    >>> plots.options(loc="upper left", fontsize=7)
+    {'loc': 'upper left', 'fontsize': 7}
+    """
     return keywords
 
 
 def sheet(width: float, height: float) -> Figure:
-    """An empty figure of this size in inches."""
+    """An empty figure of this size in inches.
+
+    >>> plots.sheet(4, 3).get_size_inches().tolist()
+    [4.0, 3.0]
+    """
     return Figure(figsize=(width, height))
 
 
 def letter(axes: Axes, text: str, title: str = "", lines: int = 0) -> None:
-    """Title a panel with its letter and what it shows, leaving room for so many `lines` of small text below."""
+    """Title a panel with its letter and what it shows, leaving room for so many `lines` of small text below.
+
+    >>> axes = plots.sheet(4, 3).subplots()
+    >>> plots.letter(axes, "a", "loss")
+    >>> axes.get_title()
+    'a   loss'
+    """
     axes.set_title(f"{text}   {title}" if title else text, pad=8 + 11 * lines)
 
 
 def code_key(
     figure: Figure, y: float = 0.0, facings: Sequence[str] = ("past", "future", "–"), lines: bool = True
 ) -> None:
-    """Add a legend of one line, at height `y`, that says what colours, dashes and markers stand for."""
+    """Add a legend of one line, at height `y`, that says what colours, dashes and markers stand for.
+
+    >>> figure = plots.sheet(8, 3)
+    >>> plots.code_key(figure)
+    >>> [text.get_text() for text in figure.legends[0].get_texts()][:2]
+    ['past facing', 'future facing']
+    """
     handles = [Line2D([], [], color=FACINGS[f], linewidth=4, label=FACING_NAMES[f]) for f in facings]
     if lines:
         handles += [
@@ -216,7 +260,11 @@ def code_key(
 
 
 def svg(figure: Figure, prefix: str) -> str:
-    """The figure as an `<svg>` element whose ids all start with `prefix`, so that many fit into one page."""
+    """The figure as an `<svg>` element whose ids all start with `prefix`, so that many fit into one page.
+
+    >>> plots.svg(plots.sheet(4, 3), "first")[:4]
+    '<svg'
+    """
     stream = io.StringIO()
     with style(prefix):
         figure.savefig(stream, format="svg", dpi=110, metadata=dict.fromkeys(("Date", "Creator", "Format", "Type")))
@@ -233,7 +281,11 @@ def svg(figure: Figure, prefix: str) -> str:
 
 
 def png(figure: Figure, dpi: int = 200) -> bytes:
-    """The figure as the bytes of a PNG file."""
+    """The figure as the bytes of a PNG file.
+
+    >>> plots.png(plots.sheet(4, 3))[1:4]
+    b'PNG'
+    """
     stream = io.BytesIO()
     with style():
         figure.savefig(stream, format="png", dpi=dpi)

@@ -56,13 +56,23 @@ class SavedFileError(ValueError):
 
 
 class UselessFileError(SavedFileError):
-    """A file is none of the library's, or damaged: no version of the library will ever read it."""
+    """A file is none of the library's, or damaged: no version of the library will ever read it.
+
+    >>> issubclass(archive.UselessFileError, rc.SavedFileError)
+    True
+    """
 
 
 def write(path: Path | str, kind: str, arrays: Mapping[str, np.ndarray], document: Mapping[str, Any]) -> None:
     """Put arrays and a JSON document into a file, whole or not at all; OSError where it cannot be written.
 
     Arrays are of floating-point numbers, whole numbers or truth values. `kind` is what `read` has to ask for.
+
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     archive.write(f"{folder}/run", "my experiment", {"loss": np.zeros(3)}, {"learner": "rflo"})
+    ...     arrays, document = archive.read(f"{folder}/run", "my experiment")
+    >>> document
+    {'learner': 'rflo'}
     """
     plain = {name: _plain(name, array) for name, array in arrays.items()}
     text = json.dumps(document, allow_nan=False)
@@ -83,7 +93,14 @@ def write(path: Path | str, kind: str, arrays: Mapping[str, np.ndarray], documen
 
 
 def read(path: Path | str, kind: str) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
-    """The arrays and the document of a file of this kind; `SavedFileError` if there are none."""
+    """The arrays and the document of a file of this kind; `SavedFileError` if there are none.
+
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     archive.write(f"{folder}/run", "my experiment", {"loss": np.zeros(3)}, {})
+    ...     arrays, document = archive.read(f"{folder}/run", "my experiment")
+    >>> arrays["loss"]
+    array([0., 0., 0.])
+    """
     path = Path(path)
     try:
         with _ordinary(path) as file:

@@ -19,7 +19,11 @@ LONGEST = 200
 
 
 class InUseError(OSError):
-    """Another run has the place to itself."""
+    """Another run has the place to itself.
+
+    >>> issubclass(whole_files.InUseError, OSError)
+    True
+    """
 
 
 def write_whole(path: Path, write: Callable[[BinaryIO], object], *, new: bool = False) -> None:
@@ -27,6 +31,11 @@ def write_whole(path: Path, write: Callable[[BinaryIO], object], *, new: bool = 
 
     Until then `path` stays as it was. A link stays one, and what it points to is replaced. With `new` there must be no
     such file, also not one that appeared in the meantime: that is a FileExistsError.
+
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     whole_files.write_whole(Path(folder, "note"), lambda file: file.write(b"all of it"))
+    ...     Path(folder, "note").read_text()
+    'all of it'
     """
     path = path.resolve()
     partial = _partial(path)
@@ -56,7 +65,14 @@ def _sync_folder(folder: Path) -> None:
 
 
 def try_place(path: Path) -> None:
-    """Raise the OSError that writing `path` would end in, as far as it can be known beforehand."""
+    """Raise the OSError that writing `path` would end in, as far as it can be known beforehand.
+
+    >>> try:
+    ...     whole_files.try_place(Path("no such folder/run"))
+    ... except FileNotFoundError:
+    ...     print("there is no such folder")
+    there is no such folder
+    """
     trial = _partial(path.resolve())
     try:
         trial.write_bytes(bytes(4096))
@@ -81,6 +97,9 @@ def held(path: Path) -> Iterator[None]:
 
     The system gives it free when the process ends, however that happens. What a killed run left half-written beside
     `path` is removed.
+
+    >>> with tempfile.TemporaryDirectory() as folder, whole_files.held(Path(folder, "run")):
+    ...     pass  # another process that asks for this file now gets an `InUseError`
     """
     path = path.resolve()
     with contextlib.ExitStack() as releases:

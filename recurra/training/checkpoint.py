@@ -83,7 +83,13 @@ class CheckpointError(ValueError):
 
 
 class UselessCheckpointError(CheckpointError):
-    """The file can be read, and no such run can go on from it: it is damaged, or belongs to another one."""
+    """The file can be read, and no such run can go on from it: it is damaged, or belongs to another one.
+
+    A program may delete such a file and start over.
+
+    >>> issubclass(rc.UselessCheckpointError, rc.CheckpointError)
+    True
+    """
 
 
 @runtime_checkable

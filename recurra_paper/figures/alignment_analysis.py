@@ -50,7 +50,7 @@ def draw(data: Data) -> Drawn | None:
     caption = (
         "At α = 1, weights follow RTRL; at each step the other learners say where they would have gone. (a, c) For "
         "every pair, how often each cosine between their gradients occurred, from −1 to 1, counts of all steps and "
-        f"{seeds} seeds; every histogram has the same height. Dashed: zero; dark line and number: the mean. Colours "
+        f"{seeds} seeds; every histogram has the same height. Dashed: zero; solid line and number: the mean. Colours "
         "tell whether the two face the same way. (b, d) Mean cosine with the exact past-facing gradient, RTRL's, "
         "and with the future-facing one, F-BPTT's; bars are one standard error over seeds to either side, where "
         "wide enough to be seen. E-BPTT counts only at the steps at which it emits."

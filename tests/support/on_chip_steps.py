@@ -7,7 +7,7 @@ import pytest
 
 import recurra as rc
 from driving import flat
-from recurra.engine.experiment import Carry, Experiment
+from recurra.engine.experiment import Experiment, Kept
 from recurra.engine.on_chip.fold import rounds, take
 from recurra.engine.on_chip.loop import How, loop
 from recurra.step import APPLIED
@@ -49,8 +49,10 @@ def outside(experiment):
     """The same steps one by one, with all that is due inside a step."""
 
     def one(state, row):
-        carry, kept = experiment.take(Carry(state, None, None), row[1], row[0])
-        return carry.learning, kept
+        t, (rows, noise) = row
+        seen, _ = experiment.step.observe(state._replace(t=t), rows.x, noise)
+        state, outcome = experiment.step.learn(seen, rows.label)
+        return state._replace(t=None), Kept(outcome.loss, None, {})
 
     return lambda state, rows: jax.lax.scan(one, state, (jnp.arange(STEPS, dtype="int32"), rows))
 
