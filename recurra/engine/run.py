@@ -36,7 +36,7 @@ from recurra.engine.protocol import Ends, Members, Piece
 from recurra.engine.settings import settings_of_this_thread
 from recurra.engine.specialise import tagged
 from recurra.network import NetworkWeights
-from recurra.step import DelayedState, LearningState, LearningStep
+from recurra.step import DelayedState, LearningState
 from recurra.tasks.base import BLOCK
 
 
@@ -74,13 +74,12 @@ Advance = Callable[..., Running]
 class Placing:
     """Where and how the members of a run are computed: an engine's choice.
 
-    `given` is the step of learning that was asked for, and `experiment` has it with learners in the forms that run.
+    `experiment` has its learners in the forms that run.
     `advance(experiment, carry, keys, start, stop, capacity, strides)` takes one member further. With `has_strides` it
     has a form of its own for whole strides. Losses are needed as means over windows of `window` steps. With
     `is_one_group` all members stay one group, also those of a snapshot that was made with others.
     """
 
-    given: LearningStep
     experiment: Experiment
     members: Members
     device: Any
@@ -100,7 +99,7 @@ class MembersRun:
         self._device, self._plan, self._advance_one = placing.device, placing.plan, placing.advance
         self._has_strides, platform = placing.has_strides, self._device.platform
         self._is_one_group, self._members = placing.is_one_group, placing.members
-        self._tagged = functools.partial(tagged, placing.given, placing.experiment.step)
+        self._tagged = functools.partial(tagged, placing.experiment.step)
         self.device = "cores" if platform == "cpu" else self._device.device_kind
         self.recorded, self._size = self._plan.recorded, self._plan.size
         with self._there():

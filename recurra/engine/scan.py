@@ -57,11 +57,11 @@ class ScanEngine:
         count, first = len(members.keys), members.keys[0]
         if self.alike and members.numbers is None:  # a program knows which of its arguments differ by member
             members = members._replace(numbers=programs([experiment])[0].numbers_of(np.zeros(count, int)))
-        given, device = experiment.step, choose_device(experiment.traced, first, count)
+        device = choose_device(experiment.traced, first, count)
         if device.platform == "cpu":
             warn_if_late()
         with jax.default_device(device):
             experiment, start = in_form(experiment, members.start, device.platform if self.specialise else None)
             members = members._replace(numbers=numbers_for(experiment, members.numbers), start=start)
             chosen = plan(experiment.traced, first, count, device.platform, self)
-        return MembersRun(Placing(given, experiment, members, device, chosen, advance, window))
+        return MembersRun(Placing(experiment, members, device, chosen, advance, window))

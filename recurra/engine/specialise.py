@@ -75,12 +75,16 @@ def specialised_step(step: LearningStep, platform: str) -> LearningStep:
     return with_learners(step, {name: of(learner) for name, learner in step.learners.items()})
 
 
-def tagged(step: LearningStep, forms: LearningStep, states: Mapping[str, PyTree]) -> dict[str, PyTree]:
-    """The states of all learners of `forms`, tagged where the form is not the learner itself, as it is in `step`."""
-    tag = lambda name, state: (
-        state if forms.learners[name] is step.learners[name] else InForm(forms.learners[name], state)
-    )
-    return {name: tag(name, state) for name, state in states.items()}
+def tagged(step: LearningStep, states: Mapping[str, PyTree]) -> dict[str, PyTree]:
+    """The states of all learners of a step, tagged where the learner is a faster form of a published one."""
+    tag = lambda learner, state: InForm(learner, state) if _is_form(learner) else state
+    return {name: tag(step.learners[name], state) for name, state in states.items()}
+
+
+def _is_form(learner: Learner) -> bool:
+    if isinstance(learner, Layered) and isinstance(learner.learner, tuple):
+        return any(map(_is_form, learner.learner))
+    return isinstance(learner, FORMS)
 
 
 def adopted(step: LearningStep, states: Mapping[str, PyTree]) -> tuple[LearningStep, dict[str, PyTree]]:

@@ -170,7 +170,7 @@ class PastFacing(Learner):
             raise ValueError(
                 f"The state does not tell all of M for {self.name} on {type(cell).__name__}. Either it lacks what "
                 "serves the gradient of a single step only, or it is another learner's, or an engine keeps it in a "
-                "form of its own: then `state.form.influence(cell, weights, state.state)` tells M."
+                "faster form: then train with engine=recurra.ScanEngine(specialise=False)."
             )
         row = lambda basis: dense(self.contract(cell, weights, cell.split(basis), state))
         return jax.vmap(row)(jnp.eye(sum(cell.widths), dtype=cell.dtype))

@@ -151,23 +151,16 @@ class OffDiagonal(Places):
 
 
 def _off_diagonal(matrix: Any) -> Any:
+    """The matrix with zeros on its diagonal."""
     return jnp.where(np.eye(matrix.shape[-1], dtype=bool), jnp.zeros((), matrix.dtype), matrix)
 
 
-@jax.custom_jvp
-def _with_fixed_diagonal(matrix: Float[Array, "n n"]) -> Float[Array, "n n"]:
-    """The matrix itself. What is differentiated through it sees a diagonal that does not move.
-
-    A mask would do the same in the forward pass, at the cost of one more pass over the matrix in every step.
-    """
-    return matrix
-
-
-_with_fixed_diagonal.defjvp(lambda primals, tangents: (primals[0], _off_diagonal(tangents[0])))
-
-
 class Hollow(Patterned):
-    """A square matrix whose diagonal is zero. The diagonal of a matrix that it is made of is left out."""
+    """A square matrix whose diagonal is zero.
+
+    The diagonal of a matrix that it is made of is left out, and so is one that arithmetic on the array puts there, such
+    as noise that an optimizer adds. What is differentiated through it sees a diagonal that does not move.
+    """
 
     matrix: Float[Array, "*batch n n"] = eqx.field(converter=_off_diagonal)
 
@@ -176,10 +169,10 @@ class Hollow(Patterned):
         return OffDiagonal()
 
     def matvec(self, v: Float[Array, "n *k"]) -> Float[Array, "n *k"]:
-        return products.matvec(_with_fixed_diagonal(self.matrix), v)
+        return products.matvec(_off_diagonal(self.matrix), v)
 
     def vecmat(self, c: Float[Array, " n"]) -> Float[Array, " n"]:
-        return products.vecmat(c, _with_fixed_diagonal(self.matrix))
+        return products.vecmat(c, _off_diagonal(self.matrix))
 
     def scaled(self, d: Float[Array, " #n"]) -> "Hollow":
         return jax.tree.map(lambda matrix: d[:, None] * matrix, self)  # as it is: a product of zeros needs no mask
@@ -188,7 +181,7 @@ class Hollow(Patterned):
         return jnp.zeros(self.matrix.shape[0], self.matrix.dtype)
 
     def full(self) -> Float[Array, "n n"]:
-        return _with_fixed_diagonal(self.matrix)
+        return _off_diagonal(self.matrix)
 
     def squared(self) -> "Hollow":
         return jax.tree.map(jnp.square, self)

@@ -13,7 +13,7 @@ from jaxtyping import PRNGKeyArray
 
 from recurra.engine.compiling import compiled
 from recurra.engine.hardware import core_device
-from recurra.engine.specialise import specialised_step
+from recurra.engine.specialise import specialised_step, tagged
 from recurra.network import NetworkWeights
 from recurra.online import keeping
 from recurra.online.diverging import Diverged, Watch, grown, norms_of
@@ -21,6 +21,7 @@ from recurra.online.program import ROWS, Kind, Packing, Program, no_outs, progra
 from recurra.online.rows import Origins, Rows, explain, many_rows, one_label, one_row
 from recurra.online.step import OnlineState, OnlineStep
 from recurra.saved.trees import arrays_of
+from recurra.step import LearningState
 
 
 def _first_state(step: OnlineStep, key: PRNGKeyArray, weights: NetworkWeights | None) -> OnlineState:
@@ -91,6 +92,15 @@ class Online:
         """The state, for `step.observe` and `step.learn`."""
         with jax.default_device(core_device()):
             return jax.tree.map(jnp.asarray, self._packing.unpack_here(self._packed)[2])
+
+    @property
+    def learning(self) -> LearningState:
+        """The state of learning, from which `train(weights=...)` goes on: weights, optimizer, network state and traces.
+
+        Rows that wait for their labels are not among them.
+        """
+        learning = self.state.delayed.learning
+        return learning._replace(learners=tagged(self.step.learning, learning.learners))
 
     @property
     def weights(self) -> NetworkWeights:

@@ -32,7 +32,7 @@ def starting_from(given: Start | None, experiment: Experiment, seeds: int, steps
     given = given._replace(t=None)
     step, _ = adopted(experiment.step, given.learners if isinstance(given.learners, dict) else {})
     like = _first_state(step)
-    like = like._replace(learners=tagged(experiment.step, step, like.learners))
+    like = like._replace(learners=tagged(step, like.learners))
     # Whether labels may be missing, and states set back, is a matter of the task.
     given = given._replace(unlabelled=_count(given.unlabelled, like.unlabelled), first=_count(given.first, like.first))
     start = _for_seeds(given, like, seeds)

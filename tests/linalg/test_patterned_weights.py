@@ -229,6 +229,11 @@ def test_a_hollow_matrix_has_no_diagonal_whatever_it_is_made_of():
     v = jnp.array([1.0, -2.0, 3.0])
     np.testing.assert_allclose(matvec(hollow, v), wanted @ v)
     np.testing.assert_array_equal(jax.jit(lambda m: Hollow(m).full())(matrix), wanted)
+    noisy = jax.tree.map(lambda leaf: leaf + 1, hollow)  # as an optimizer that adds noise would do
+    others = wanted + 1 - np.eye(3)
+    np.testing.assert_array_equal(full(noisy), others)
+    np.testing.assert_allclose(matvec(noisy, v), others @ v)
+    np.testing.assert_allclose(vecmat(v, noisy), v @ others)
 
 
 @pytest.mark.parametrize("product", [lambda W, v: matvec(W, v), lambda W, v: vecmat(v, W), lambda W, v: full(W) @ v])

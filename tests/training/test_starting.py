@@ -73,23 +73,46 @@ def test_a_run_goes_on_from_states_as_if_it_had_not_stopped(learner):
     assert not np.allclose(alone.loss, whole.loss[:, 100:], rtol=1e-3)
 
 
-@slow
-def test_a_state_of_a_loop_of_one_s_own_goes_on_in_the_form_it_has():
+@pytest.mark.parametrize("learner", [rc.RTRL(), rc.RFLO()], ids=lambda learner: learner.about.id)
+def test_a_state_of_a_loop_of_one_s_own_goes_on_in_the_form_it_has(learner):
     """RTRL as published, which the engine would otherwise put another form in the place of."""
     x, y = map(jnp.asarray, rows(60))
-    step, one = compiled_step(regression(), rc.RTRL(), 0.05, 1, False, False)
+    step, one = compiled_step(regression(), learner, 0.05, 1, False, False)
     state, losses = step.init(jax.random.key(3)), []
     for t in range(60):
         middle = state if t == 37 else middle if t else None
         state, outcome = one(state, x[t], y[t], {APPLIED: None}, None, None)
         losses.append(float(outcome.loss))
-    result = run(rc.Arrays(x[37:], y[37:]), rc.RTRL(), 23, weights=middle, optimizer=0.05, seeds=1)
+    result = run(rc.Arrays(x[37:], y[37:]), learner, 23, weights=middle, optimizer=0.05, seeds=1)
     np.testing.assert_allclose(result.loss[0], losses[37:], rtol=1e-9)
     # Missing labels and episodes are a matter of the task: a state without them starts to count.
     present, reset = np.arange(23) % 2 == 0, np.arange(23) == 0
     task = rc.Arrays(x[37:], y[37:], present=present, reset=reset)
-    result = run(task, rc.RTRL(), 23, weights=middle, optimizer=0.05, seeds=1)
+    result = run(task, learner, 23, weights=middle, optimizer=0.05, seeds=1)
     np.testing.assert_array_equal(np.isfinite(result.loss[0]), present)
+
+
+def test_published_states_have_no_tag_and_serve_a_loop_of_one_s_own():
+    x, y = map(jnp.asarray, rows(60))
+    whole = run(rc.Arrays(x, y), rc.RFLO(), 60, optimizer=0.05, seeds=1)
+    state = run(rc.Arrays(x[:59], y[:59]), rc.RFLO(), 59, optimizer=0.05, seeds=1).states
+    _, one = compiled_step(regression(), rc.RFLO(), 0.05, 1, False, False)
+    state = jax.tree.map(lambda leaf: jnp.asarray(leaf[0]), state)
+    _, outcome = one(state, x[59], y[59], {APPLIED: None}, None, None)
+    np.testing.assert_allclose(outcome.loss, whole.loss[0, 59], rtol=1e-9)
+
+
+@pytest.mark.parametrize("learner", [rc.RTRL(), rc.UORO()], ids=lambda learner: learner.about.id)
+def test_a_run_goes_on_from_a_live_model(learner):
+    """The model's own next prediction errors are the oracle; it is half-way through a span of RTRL's faster form."""
+    x, y = rows(60)
+    step = rc.LearningStep(regression(), {APPLIED: learner}, 0.05, gaps=True)
+    model = rc.Online(rc.OnlineStep(step, scale_inputs=False, scale_target=False))
+    model.learn_many(x[:37], y[:37])
+    first = model.learning
+    expected = 0.5 * (model.learn_many(x[37:38], y[37:38]) - y[37:38]) ** 2
+    result = run(rc.Arrays(x[37:], y[37:]), learner, 23, weights=first, optimizer=0.05, seeds=1)
+    np.testing.assert_allclose(result.loss[0, 0], expected.sum(), rtol=1e-6)
 
 
 def changed(weights, **readout):

@@ -81,7 +81,6 @@ class OnChipEngine:
         plan = Plan(count, capacity, BLOCK, False, bytes_of(carry), {})
         return MembersRun(
             Placing(
-                experiment.step,
                 form,
                 members,
                 device,
