@@ -48,7 +48,11 @@ def execute(arguments: list[str]) -> int:
     """Run one command; the exit status. What a user gets wrong is a line on standard error and status 2."""
     command = typer.main.get_command(app)
     try:
-        return command.main(arguments or ["--help"], prog_name="recurra", standalone_mode=False) or 0
+        # Not `command.main`: some versions of typer make status 130 of every KeyboardInterrupt, whatever caused it.
+        with command.make_context("recurra", list(arguments) or ["--help"]) as context:
+            return command.invoke(context) or 0
+    except typer.Exit as error:
+        return error.exit_code
     except (CommandError, SettingsError) as error:
         complain(*str(error).splitlines())
         return getattr(error, "status", 2)

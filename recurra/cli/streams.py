@@ -67,9 +67,9 @@ def _guarded(stream: Any) -> tuple[Guarded, io.TextIOWrapper]:
     buffer = getattr(stream, "buffer", None)  # which is missing where there is no stream
     raw = Guarded(getattr(buffer, "raw", buffer))
     how: Any = {"errors": "replace"}  # a terminal without ³ or – gets a question mark, not a traceback
-    for name in ("encoding", "line_buffering", "write_through"):
-        if stream is not None:
-            how[name] = getattr(stream, name)
+    if stream is not None:
+        # An unbuffered stream writes text through, but to the buffer behind it: here too every line must go out at once.
+        how |= {"encoding": stream.encoding, "line_buffering": stream.line_buffering or stream.write_through}
     return raw, io.TextIOWrapper(io.BufferedWriter(raw), **how)
 
 

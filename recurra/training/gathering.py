@@ -242,6 +242,8 @@ class Records:
         if self._next != seen - self._delay:
             raise ValueError("records of other steps than losses")
         self._sink.restore(named)
+        if isinstance(self._sink, InMemory) and self._sink.count != kept_before(self._next, self._every):
+            raise ValueError("records of fewer or more steps than losses")
 
 
 def kept_before(step: int, every: int) -> int:
@@ -254,7 +256,8 @@ class InMemory:
 
     def __init__(self, recorded: PyTree, seeds: int, steps: int):
         self._rows = jax.tree.map(lambda leaf: np.empty((seeds, steps, *leaf.shape), leaf.dtype), recorded)
-        self._count = 0
+        #: how many records each seed has so far
+        self.count = 0
 
     @staticmethod
     def bytes_of(recorded: PyTree, seeds: int, steps: int) -> int:
@@ -263,13 +266,13 @@ class InMemory:
 
     def add(self, records: PyTree[np.ndarray]) -> None:
         """The records of the next steps."""
-        start, self._count = self._count, self._count + jax.tree.leaves(records)[0].shape[1]
+        start, self.count = self.count, self.count + jax.tree.leaves(records)[0].shape[1]
         for rows, new in zip(jax.tree.leaves(self._rows), jax.tree.leaves(records), strict=True):
-            rows[:, start : self._count] = new
+            rows[:, start : self.count] = new
 
     def joined(self) -> PyTree[np.ndarray]:
         """All of them."""
-        return jax.tree.map(lambda rows: rows[:, : self._count], self._rows)
+        return jax.tree.map(lambda rows: rows[:, : self.count], self._rows)
 
     def state(self) -> dict[str, np.ndarray]:
         """All of them as plain arrays."""
@@ -286,7 +289,7 @@ class InMemory:
             own[:, :count] = kept
         if len(counts) > 1:
             raise ValueError("records of different steps")
-        self._count = counts.pop() if counts else 0
+        self.count = counts.pop() if counts else 0
 
 
 def _plain(array: np.ndarray) -> np.ndarray:
