@@ -22,7 +22,7 @@ import jax
 from jax.extend.core import Jaxpr
 
 from recurra.engine.hardware import core_device
-from recurra.engine.tuning import SMALL_K, SMALL_M, SMALL_N
+from recurra.engine.tuning import LONG, SMALL_K, SMALL_M, SMALL_N
 from recurra.programs import subprograms
 
 _INTO_THE_LOOP = {"xla_cpu_multi_thread_eigen": False, "xla_cpu_experimental_ynn_fusion_type": ""}
@@ -105,28 +105,60 @@ def _of_parts(f: Callable) -> Callable:
 
 def multiplies_small(program: Jaxpr) -> bool:
     """Whether a traced program multiplies matrices, all of them small, and at least once outside of a branch."""
-    products = list(_products(program, rare=False))
-    return all(is_small for is_small, _ in products) and not all(rare for _, rare in products)
+    products = list(_products(program))
+    return all(map(_is_small, (size for size, _ in products))) and not all(rare for _, rare in products)
+
+
+def calls_products(program: Jaxpr) -> bool:
+    """Whether a traced program multiplies matrices outside of branches in calls of a library."""
+    return not multiplies_small(program) and not all(rare for _, rare in _products(program))
+
+
+def has_long_loops(program: Jaxpr) -> bool:
+    """Whether one operation of a traced program is a loop over `LONG` numbers or more.
+
+    It is a sum of so many numbers, or a product of matrices that has so many and is compiled into the loop over steps.
+    """
+    sums = (equation.invars[0].aval.size // max(equation.outvars[0].aval.size, 1) for equation in _sums(program))
+    products = (m * n for (m, _, n), _ in _products(program)) if multiplies_small(program) else ()
+    return max([*sums, *products], default=0) >= LONG
 
 
 def loops_in_step(program: Jaxpr) -> bool:
     """Whether a traced program has a loop of known length, other than in a branch: the loop over steps has none."""
-    return any(
-        equation.primitive.name == "scan" or (equation.primitive.name != "cond" and any(map(loops_in_step, parts)))
-        for equation in program.eqns
-        if (parts := list(subprograms(equation))) or equation.primitive.name == "scan"
-    )
+    return any(equation.primitive.name == "scan" and not rare for equation, rare in _operations(program))
 
 
-def _products(program: Jaxpr, rare: bool) -> Iterator[tuple[bool, bool]]:
-    """For every product of two matrices: whether it is small, and whether it is in a branch."""
+def _operations(program: Jaxpr, rare: bool = False) -> Iterator[tuple[Any, bool]]:
+    """All operations of a program, also those of the programs that they run, and whether they are in a branch.
+
+    A choice by the platform is no branch.
+    """
     for equation in program.eqns:
-        if equation.primitive.name == "dot_general":
-            m, k, n = _size(equation)
-            if min(m, n) > 1:
-                yield m <= SMALL_M and k <= SMALL_K and n <= SMALL_N, rare
+        yield equation, rare
+        is_branch = equation.primitive.name == "cond" and not equation.params.get("branches_platforms")
         for part in subprograms(equation):
-            yield from _products(part, rare or equation.primitive.name == "cond")
+            yield from _operations(part, rare or is_branch)
+
+
+def _sums(program: Jaxpr) -> Iterator[Any]:
+    """The sums of a program that are not in a branch."""
+    return (equation for equation, rare in _operations(program) if equation.primitive.name == "reduce_sum" and not rare)
+
+
+def _products(program: Jaxpr) -> Iterator[tuple[tuple[int, int, int], bool]]:
+    """The m, k and n of every product of two matrices, and whether it is in a branch."""
+    for equation, rare in _operations(program):
+        if equation.primitive.name == "dot_general":
+            size = m, _, n = _size(equation)
+            if min(m, n) > 1:
+                yield size, rare
+
+
+def _is_small(size: tuple[int, int, int]) -> bool:
+    """Whether a product of matrices of these sizes is compiled into the loop that it is in."""
+    m, k, n = size
+    return m <= SMALL_M and k <= SMALL_K and n <= SMALL_N
 
 
 def _size(product: Any) -> tuple[int, int, int]:

@@ -10,7 +10,7 @@ from jax.extend.core import Jaxpr
 from jaxtyping import PRNGKeyArray
 
 from recurra.engine import tuning
-from recurra.engine.compiling import loops_in_step, multiplies_small, traced
+from recurra.engine.compiling import calls_products, has_long_loops, loops_in_step, multiplies_small, traced
 from recurra.engine.experiment import Experiment
 from recurra.engine.fold import Running, advance, stride_of
 from recurra.engine.hardware import bytes_of, core_device, cores
@@ -120,19 +120,20 @@ def group_size(experiment: Experiment, program: Jaxpr, carried: int, count: int)
 
 def fixed_size(experiment: Experiment, program: Jaxpr, carried: int, _: int) -> int:
     """The size of a group that does not depend on how many members there are, nor on the cores."""
-    is_vmapped = carried <= tuning.VMAPPED_BYTES and not _is_fast_alone(experiment, program)
-    return tuning.FIXED_MEMBERS if is_vmapped else 1
+    return tuning.FIXED_MEMBERS if is_vmapped(experiment, program, carried, tuning.FIXED_MEMBERS) else 1
 
 
 def is_vmapped(experiment: Experiment, program: Jaxpr, carried: int, share: int) -> bool:
     """Whether the members of a core, `share` of them, are faster vmapped than one by one."""
-    is_small = carried <= tuning.VMAPPED_BYTES and share >= tuning.VMAPPED_MEMBERS
-    return is_small and not _is_fast_alone(experiment, program)
+    if share < tuning.VMAPPED_MEMBERS:
+        return False
+    if calls_products(program):
+        return carried <= tuning.CALLED_BYTES
+    return carried <= tuning.VMAPPED_BYTES and not _is_fast_alone(experiment, program, carried)
 
 
-def _is_fast_alone(experiment: Experiment, program: Jaxpr) -> bool:
-    """Whether members are faster one by one, however small: steps with a loop inside, or with small products.
-
-    Such products are compiled into the loop over steps of a single member.
-    """
-    return experiment.step.streams == 1 and (multiplies_small(program) or loops_in_step(program))
+def _is_fast_alone(experiment: Experiment, program: Jaxpr, carried: int) -> bool:
+    """Whether steps of a member alone fill the core's vectors: see `tuning.LONG` and `tuning.LOOPED_BYTES`."""
+    if experiment.step.streams > 1:
+        return False
+    return has_long_loops(program) or (loops_in_step(program) and carried <= tuning.LOOPED_BYTES)

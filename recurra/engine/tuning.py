@@ -25,9 +25,17 @@ OUTPUT_BYTES = 16 * 2**20
 STRIDE_BYTES = 64 * 2**20
 
 #: Members of a core are vmapped if it has at least so many, and each carries at most so many bytes from step to step.
-#: Core: others are faster one by one, in the core's nearest cache. So are steps with a loop inside, which take up to
-#: four times as long vmapped (F-BPTT of 8 units), and those with small products (Column-UORO of 32 units: 1.7 times).
+#: Core: others are faster one by one, in the core's nearest cache.
 VMAPPED_MEMBERS, VMAPPED_BYTES = 6, 22 * 2**10
+#: The same bytes where products of matrices are calls of a library, which then takes many at once. Core: 20 networks of
+#: KF-RTRL with 48, 64, 96 and 128 units take 1.9, 1.5, 1.3 and 1.1 times as long one by one.
+CALLED_BYTES = 80 * 2**10
+#: Members are not vmapped if a step sums so many numbers, or multiplies small matrices into so many: one member then
+#: fills the core's vectors. Core: UORO of 32 units takes 1.2 times as long vmapped, and of 24 units 0.7 times.
+LONG = 1000
+#: Nor are they if a step has a loop inside and carries at most so many bytes. Core: F-BPTT of 8 units takes three times
+#: as long vmapped, and of 16 units 0.6 times.
+LOOPED_BYTES = 2 * 2**10
 #: The members of a group whose size must not depend on how many there are.
 FIXED_MEMBERS = 8
 #: The members for which the steps of one call are chosen, where another number of members must not compile anew. It

@@ -10,6 +10,7 @@ from recurra.engine import compiling, plan
 from recurra.engine.compiling import compiled, multiplies_small, traced
 from recurra.engine.fold import advance
 from recurra.engine.lazy_rtrl import LazyRTRL
+from recurra.linalg import norm
 
 
 def product(*shapes):
@@ -43,6 +44,19 @@ def test_what_is_multiplied_in_a_branch_alone_is_not_worth_it():
     branch = lambda x: jax.lax.cond(x[0, 0] > 1, lambda: x @ small, lambda: x)
     assert not multiplies_small(jax.make_jaxpr(branch)(small).jaxpr)
     assert multiplies_small(jax.make_jaxpr(lambda x: branch(x @ small))(small).jaxpr)
+
+
+def test_long_loops_are_sums_and_small_products_outside_of_branches():
+    vector, matrix, small = jnp.ones(compiling.LONG), jnp.ones((50, 20)), jnp.ones((32, 32))
+    found = lambda f, *x: compiling.has_long_loops(jax.make_jaxpr(f)(*x).jaxpr)
+    assert found(jnp.sum, vector)
+    assert found(norm, matrix)  # which is written in another way for cores
+    assert found(jnp.matmul, small, small)
+    assert not found(jnp.sum, vector[1:])
+    assert not found(lambda x: x.sum(axis=0), matrix)
+    assert not found(jnp.matmul, small, small[:, 1:])
+    assert not found(jnp.matmul, jnp.ones((99, 99)), jnp.ones((99, 99)))  # a call of a library
+    assert not found(lambda x: jax.lax.cond(x[0] > 1, jnp.sum, lambda x: x[0], x), vector)
 
 
 def program_of(learner, n, probes=None):
@@ -100,5 +114,5 @@ def test_members_go_together_where_a_probe_multiplies_large_matrices(exact, monk
     """The lazy tensor is brought up to date at the end of a round, outside the step, and counts too."""
     monkeypatch.setattr(plan, "cores", lambda: 2)
     for probes, together in (({}, False), ({"exact": exact}, True)):
-        whole, program = program_of(rc.KFRTRL(), 12, probes)
+        whole, program = program_of(rc.KFRTRL(), 32, probes)
         assert plan.is_vmapped(whole, program.jaxpr, 2**14, share=8) is together

@@ -60,7 +60,10 @@ def test_seeds_that_carry_little_are_vmapped_and_others_go_one_by_one(monkeypatc
     assert sizes(rc.RFLO(), 12, carried=tuning.VMAPPED_BYTES + 1) == 1
     assert sizes(rc.FutureBPTT(T=3), 12) == 1  # its steps have a loop inside
     assert sizes(rc.EfficientBPTT(T=3), 12) == 6  # its loop is taken seldom
-    assert sizes(rc.RKFRTRL(), 12, n=12) == 1  # it multiplies small matrices
+    assert sizes(rc.RKFRTRL(), 12, n=12) == 6
+    assert sizes(rc.RKFRTRL(), 12, n=32) == 1  # a product of its matrices fills a core's vectors
+    assert sizes(rc.RKFRTRL(), 12, carried=tuning.CALLED_BYTES, n=48) == 6  # such products are calls of a library
+    assert sizes(rc.RKFRTRL(), 12, carried=tuning.CALLED_BYTES + 1, n=48) == 1
 
 
 @pytest.mark.parametrize("cores", [1, 2, 16])

@@ -218,7 +218,8 @@ def test_two_runs_cannot_share_a_checkpoint(tmp_path):
 @pytest.mark.slow
 def test_a_checkpoint_of_four_cores_goes_on_with_the_same_bits_on_two(tmp_path, monkeypatch):
     """Bits depend on how many seeds are computed together, so a run keeps to the groups it began with."""
-    settings = {"learner": rc.ROK(r=2), "seeds": 14, "window": 1000, "net": network(8), "steps": 3000}
+    net = rc.Network(rc.GRU(n_in=2, n=8), n_out=2)
+    settings = {"learner": rc.PREUORO(), "seeds": 14, "window": 1000, "net": net, "steps": 3000}
 
     def on_cores(count, **more):
         monkeypatch.setattr(plan, "cores", lambda: count)
