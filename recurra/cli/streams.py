@@ -68,7 +68,7 @@ def _guarded(stream: Any) -> tuple[Guarded, io.TextIOWrapper]:
     raw = Guarded(getattr(buffer, "raw", buffer))
     how: Any = {"errors": "replace"}  # a terminal without ³ or – gets a question mark, not a traceback
     if stream is not None:
-        # An unbuffered stream writes text through, but to the buffer behind it: here too every line must go out at once.
+        # An unbuffered stream passes its text on at once, but only to the buffer below. So that no line stays there:
         how |= {"encoding": stream.encoding, "line_buffering": stream.line_buffering or stream.write_through}
     return raw, io.TextIOWrapper(io.BufferedWriter(raw), **how)
 

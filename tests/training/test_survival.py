@@ -242,6 +242,17 @@ def test_a_signal_that_is_ignored_and_one_that_comes_again(code, said):
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout == said
 
 
+@pytest.mark.parametrize("stream", ["stdout", "stderr"])
+def test_a_line_goes_out_at_once_where_streams_are_unbuffered(stream):
+    """A process that leaves at once flushes nothing, and PYTHONUNBUFFERED=1 is usual in containers."""
+    code = (
+        f"import os, sys; from recurra.cli.streams import guard; guard(); print('seen', file=sys.{stream}); os._exit(0)"
+    )
+    environment = {**os.environ, "PYTHONUNBUFFERED": "1"}
+    done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, timeout=600)
+    assert getattr(done, stream) == "seen\n"
+
+
 # Settings, devices and memory
 
 
