@@ -86,7 +86,7 @@ class Run(Protocol):
         ...
 
     def weights(self) -> NetworkWeights:
-        """Each member's weights now, (member, ...), in arrays of JAX's."""
+        """Each member's weights now, (member, ...), in arrays of JAX's or NumPy's, as the run chooses."""
         ...
 
     def restart(self, weights: NetworkWeights) -> None:

@@ -197,12 +197,12 @@ class MembersRun:
         return last if start < last else stop
 
     def weights(self) -> NetworkWeights:
-        """Each member's weights now, (member, ...), where the run computes."""
+        """Each member's weights now, (member, ...), where the run computes: on cores as arrays of NumPy's."""
         each = [carry.learning.weights for _, carry, _ in self._groups]
+        if self._device.platform == "cpu":
+            return self._over_members(each)  # nothing is compiled for a single use
         with self._there():
-            if len(each) == 1:
-                return jax.tree.map(lambda leaf: leaf[: self._count], each[0])
-            return jax.tree.map(jnp.asarray, self._over_members(each))  # on cores: with NumPy nothing is compiled
+            return jax.tree.map(lambda *parts: jnp.concatenate(parts)[: self._count], *each)
 
     def ends(self, most: int) -> Callable[[], Ends] | None:
         """A function that brings to the host where each member is now; None if that takes more than `most` bytes."""
