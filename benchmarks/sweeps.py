@@ -28,7 +28,9 @@ def loop(members: int, steps: int, calls: int, n: int, learner: str) -> None:
     rates = np.geomspace(1e-4, 1e-1, members).tolist()
     how = {"steps": steps, "progress": False}
     began = time.perf_counter()
-    rc.sweep(network, LEARNERS[learner](), rc.Add(), vary={"optimizer.rate": rates}, optimizer=rc.Adam(), **how)
+    rc.sweep(
+        network, LEARNERS[learner](), rc.Add(), vary={"optimizer.learning_rate": rates}, optimizer=rc.Adam(), **how
+    )
     swept = time.perf_counter() - began
     for name, optimizer in (("described", rc.Adam), ("of Optax", optax.adam)):
         seconds = []

@@ -23,7 +23,7 @@ def forecaster(
     cell: str = "rnn",
     n: int = 32,
     lags: int = 24,
-    rate: float = 1e-3,
+    learning_rate: float = 1e-3,
     forgetting: float = 1.0,
     ridge: float = 0.1,
     key: int = 0,
@@ -44,7 +44,9 @@ def forecaster(
     wide = n_in + (lags - 1) * n_out
     network = Network(CELLS[checks.one_of("`cell`", cell, CELLS)](wide, n), n_out, SquaredError(), skip=True)
     applied = OF_ONE_LAYER[checks.one_of("`learner`", learner, OF_ONE_LAYER)]()
-    step = LearningStep(network, {APPLIED: applied}, Adam(rate, clip=1.0), gaps=True, readout=RLS(forgetting, ridge))
+    step = LearningStep(
+        network, {APPLIED: applied}, Adam(learning_rate, clip=1.0), gaps=True, readout=RLS(forgetting, ridge)
+    )
     return Online(OnlineStep(step, horizon, lags, n_out if lags > 1 else 0, difference=True), key)
 
 

@@ -47,7 +47,7 @@ class RNNClassifier(base.Classifier):
         "rnn", "gru" or "lstm".
     n
         The number of units.
-    rate
+    learning_rate
         The learning rate of Adam. It may be changed with `mutate`.
     absent
         What stands for a feature in rows that lack it: "mean" is its running mean, which is zero once standardised;
@@ -71,18 +71,32 @@ class RNNClassifier(base.Classifier):
         learner: str = "rflo",
         cell: str = "rnn",
         n: int = 32,
-        rate: float = 3e-3,
+        learning_rate: float = 3e-3,
         absent: str = "mean",
         seed: int = 0,
     ):
-        self.learner, self.cell, self.n, self.rate, self.absent, self.seed = learner, cell, n, rate, absent, seed
+        self.learner, self.cell, self.n, self.learning_rate, self.absent, self.seed = (
+            learner,
+            cell,
+            n,
+            learning_rate,
+            absent,
+            seed,
+        )
         self._stream = Stream(self._recipe())
         #: classes in the order of their first appearance
         self._classes: dict[Any, int] = {}
 
     def _recipe(self) -> Recipe:
         return Recipe(
-            "RNNClassifier", self.learner, self.cell, self.n, self.rate, self.absent, self.seed, loss=SeenCrossEntropy()
+            "RNNClassifier",
+            self.learner,
+            self.cell,
+            self.n,
+            self.learning_rate,
+            self.absent,
+            self.seed,
+            loss=SeenCrossEntropy(),
         )
 
     @property
@@ -91,12 +105,12 @@ class RNNClassifier(base.Classifier):
 
     @property
     def _mutable_attributes(self) -> set[str]:
-        return {"rate"}
+        return {"learning_rate"}
 
     def learn_one(self, x: Features, y: Any) -> None:
         if y is None or y != y:
             raise ValueError(f"A class must be given, and is {y!r}. Nothing was learned from this row.")
-        if self.rate != self._stream.recipe.rate:
+        if self.learning_rate != self._stream.recipe.learning_rate:
             self._stream.retune(self._recipe())
         place = self._classes.get(y, len(self._classes))
         seen = max(len(self._classes), place + 1)

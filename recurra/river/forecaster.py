@@ -32,7 +32,7 @@ class RNNForecaster(time_series.base.Forecaster):
         "rnn", "gru" or "lstm".
     n
         The number of units.
-    rate
+    learning_rate
         The learning rate of Adam. It may be changed with `mutate`.
     readout
         "rls" fits the readout by recursive least squares, "descent" by Adam.
@@ -59,29 +59,29 @@ class RNNForecaster(time_series.base.Forecaster):
         learner: str = "rflo",
         cell: str = "rnn",
         n: int = 32,
-        rate: float = 1e-3,
+        learning_rate: float = 1e-3,
         readout: str = "rls",
         forgetting: float = 1.0,
         lags: int = 12,
         seed: int = 0,
     ):
-        self.learner, self.cell, self.n, self.rate = learner, cell, n, rate
+        self.learner, self.cell, self.n, self.learning_rate = learner, cell, n, learning_rate
         self.readout, self.forgetting, self.lags, self.seed = readout, forgetting, lags, seed
         self._stream = Stream(self._recipe())
 
     def _recipe(self) -> Recipe:
         return Recipe(
-            "RNNForecaster", self.learner, self.cell, self.n, self.rate, "mean", self.seed, self.readout,
+            "RNNForecaster", self.learner, self.cell, self.n, self.learning_rate, "mean", self.seed, self.readout,
             self.forgetting, self.lags, difference=True,
         )  # fmt: skip
 
     @property
     def _mutable_attributes(self) -> set[str]:
-        return {"rate", "forgetting"}
+        return {"learning_rate", "forgetting"}
 
     def learn_one(self, y: Any, x: Features | None = None) -> None:
         recipe = self._stream.recipe
-        if self.rate != recipe.rate or self.forgetting != recipe.forgetting:
+        if self.learning_rate != recipe.learning_rate or self.forgetting != recipe.forgetting:
             self._stream.retune(self._recipe())
         self._stream.learn({} if x is None else x, label_of(y))
 

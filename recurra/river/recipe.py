@@ -33,7 +33,7 @@ class Recipe:
     learner: str
     cell: str
     n: int
-    rate: float
+    learning_rate: float
     absent: str
     seed: int
     readout: str = "descent"
@@ -49,7 +49,7 @@ class Recipe:
         self._check_choice("absent", ABSENT)
         for name, least in (("n", 1), ("lags", int(self.difference)), ("seed", 0)):
             checks.whole_number(f"`{name}` of {self.owner}", getattr(self, name), least)
-        _ = Adam(self.rate), RLS(self.forgetting)  # which check their numbers
+        _ = Adam(self.learning_rate), RLS(self.forgetting)  # which check their numbers
 
     def _check_choice(self, name: str, choices: Any) -> None:
         checks.one_of(f"`{name}` of {self.owner}", getattr(self, name), choices)
@@ -67,7 +67,7 @@ class Recipe:
         step = LearningStep(
             network,
             {APPLIED: LEARNERS[self.learner]()},
-            Adam(self.rate, clip=CLIP),
+            Adam(self.learning_rate, clip=CLIP),
             gaps=True,
             readout=RLS(self.forgetting, RIDGE) if self.readout == "rls" else None,
         )

@@ -34,7 +34,7 @@ class RNNRegressor(base.Regressor):
         "rnn", "gru" or "lstm".
     n
         The number of units.
-    rate
+    learning_rate
         The learning rate of Adam. It may be changed with `mutate`.
     readout
         "rls" fits the readout by recursive least squares, "descent" by Adam.
@@ -64,30 +64,30 @@ class RNNRegressor(base.Regressor):
         learner: str = "rflo",
         cell: str = "rnn",
         n: int = 32,
-        rate: float = 1e-3,
+        learning_rate: float = 1e-3,
         readout: str = "rls",
         forgetting: float = 1.0,
         lags: int = 0,
         absent: str = "mean",
         seed: int = 0,
     ):
-        self.learner, self.cell, self.n, self.rate = learner, cell, n, rate
+        self.learner, self.cell, self.n, self.learning_rate = learner, cell, n, learning_rate
         self.readout, self.forgetting, self.lags, self.absent, self.seed = readout, forgetting, lags, absent, seed
         self._stream = Stream(self._recipe())
 
     def _recipe(self) -> Recipe:
         return Recipe(
-            "RNNRegressor", self.learner, self.cell, self.n, self.rate, self.absent, self.seed, self.readout,
+            "RNNRegressor", self.learner, self.cell, self.n, self.learning_rate, self.absent, self.seed, self.readout,
             self.forgetting, self.lags,
         )  # fmt: skip
 
     @property
     def _mutable_attributes(self) -> set[str]:
-        return {"rate", "forgetting"}
+        return {"learning_rate", "forgetting"}
 
     def learn_one(self, x: Features, y: Any) -> None:
         recipe = self._stream.recipe
-        if self.rate != recipe.rate or self.forgetting != recipe.forgetting:
+        if self.learning_rate != recipe.learning_rate or self.forgetting != recipe.forgetting:
             self._stream.retune(self._recipe())
         self._stream.learn(x, label_of(y))
 

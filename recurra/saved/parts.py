@@ -45,6 +45,8 @@ FUNCTIONS: dict[str, dict[str, Callable[..., Any]]] = {
 _TYPES = {dtype.name: dtype for dtype in DTYPES.values()}
 #: Cells make vectors of these sizes to check themselves, so a forged file could ask for any amount of memory.
 SIZES, WIDEST = ("n_in", "n", "n_out"), 2**24
+#: fields that had another name in version 0.1, by part and by that name
+FORMER = {"SGD": {"rate": "learning_rate"}, "Adam": {"rate": "learning_rate"}}
 #: floating-point numbers that JSON has no name for
 _UNUSUAL = {"nan": math.nan, "inf": math.inf, "-inf": -math.inf}
 
@@ -125,6 +127,7 @@ def _built(name: str, fields: Mapping[str, Any]) -> Part:
     if name not in PARTS:
         raise ValueError(f"the part {_short(name)} is unknown here")
     known = _fields(PARTS[name])
+    fields = {FORMER.get(name, {}).get(field, field): value for field, value in fields.items()}
     for field in fields:
         if field not in known:
             raise ValueError(f"{name} has no field {_short(field)}, and the file gives it one")

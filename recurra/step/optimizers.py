@@ -37,47 +37,49 @@ class Described(checks.Part):
 
 
 class SGD(Described):
-    """Gradient descent with momentum. With `clip`, longer gradients are scaled to this norm first.
+    """Gradient descent, with `momentum` if it is given. With `clip`, longer gradients are scaled to this norm first.
 
-    >>> rc.SGD(1e-2, clip=1.0)  # for `train(..., optimizer=...)`
-    SGD(rate=0.01, clip=1.0)
+    >>> rc.SGD(1e-2, momentum=0.9, clip=1.0)  # for `train(..., optimizer=...)`
+    SGD(learning_rate=0.01, momentum=0.9, clip=1.0)
     """
 
-    rate: Number = _number(1e-3)
-    momentum: Number = _number(0.9)
+    learning_rate: Number = _number(1e-3)
+    momentum: Number | None = _number(None)
     clip: Number | None = _number(None)
 
     def __check_init__(self) -> None:
-        checks.in_range(self, "rate", least=0.0)
-        checks.in_range(self, "momentum", least=0.0, most=1.0)
+        checks.in_range(self, "learning_rate", least=0.0)
+        if self.momentum is not None:
+            checks.in_range(self, "momentum", least=0.0, most=1.0)
         _check_clip(self)
 
     def built(self) -> optax.GradientTransformation:
-        return _clipped(self.clip, optax.sgd(self.rate, self.momentum))  # pyright: ignore[reportArgumentType]
+        return _clipped(self.clip, optax.sgd(self.learning_rate, self.momentum))  # pyright: ignore[reportArgumentType]
 
 
 class Adam(Described):
     """Adam (Kingma and Ba, 2015). With `clip`, longer gradients are scaled to this norm first.
 
-    >>> rc.Adam(1e-3, clip=1.0).rate  # for `train(..., optimizer=...)`
+    >>> rc.Adam(1e-3, clip=1.0).learning_rate  # for `train(..., optimizer=...)`
     0.001
     """
 
-    rate: Number = _number(1e-3)
+    learning_rate: Number = _number(1e-3)
     b1: Number = _number(0.9)
     b2: Number = _number(0.999)
     eps: Number = _number(1e-8)
     clip: Number | None = _number(None)
 
     def __check_init__(self) -> None:
-        checks.in_range(self, "rate", least=0.0)
+        checks.in_range(self, "learning_rate", least=0.0)
         checks.in_range(self, "b1", least=0.0, most=1.0)
         checks.in_range(self, "b2", least=0.0, most=1.0)
         checks.in_range(self, "eps", least=0.0)
         _check_clip(self)
 
     def built(self) -> optax.GradientTransformation:
-        return _clipped(self.clip, optax.adam(self.rate, self.b1, self.b2, self.eps))  # pyright: ignore[reportArgumentType]
+        rule = optax.adam(self.learning_rate, self.b1, self.b2, self.eps)  # pyright: ignore[reportArgumentType]
+        return _clipped(self.clip, rule)
 
 
 class Injected(Described):

@@ -39,7 +39,7 @@ class PerGate(Described):
     """An optimizer for some gates of a cell, by their names, and `rest` for all others and for the readout.
 
     Each may be a rate, a described optimizer or one of Optax's. They know nothing of each other: `clip` of one limits
-    the gradient of its own gate. Settings vary in a sweep by their paths, such as "optimizer.gates.nu.rate".
+    the gradient of its own gate. Settings vary in a sweep by their paths, such as "optimizer.gates.nu.learning_rate".
 
     Of the cell only `arrays` is kept: the gate that each array of its weights belongs to.
 

@@ -83,7 +83,9 @@ class Plan:
         """The plan, checked; None if there is nothing to evaluate."""
         if task is None:
             if every is not None or steps is not None:
-                raise ValueError("`every` and `evaluate_steps` say how to evaluate: give a task to `evaluate` too.")
+                raise ValueError(
+                    "`evaluate_every` and `evaluate_steps` say how to evaluate: give a task to `evaluate` too."
+                )
             return None
         if not isinstance(task, Task):
             raise TypeError(f"`evaluate` must be a task such as recurra.Arrays(inputs, labels), and is {task!r}.")
@@ -93,7 +95,7 @@ class Plan:
         whole = int(task.length) if isinstance(task, Arrays) else STEPS
         streams = len(task.inputs) if isinstance(task, Arrays) else streams
         steps = checks.whole_number("`evaluate_steps`", whole if steps is None else steps)
-        every = checks.whole_number("`every`", max(run_steps // PARTS, 1) if every is None else every)
+        every = checks.whole_number("`evaluate_every`", max(run_steps // PARTS, 1) if every is None else every)
         task.check(network.loss, steps, streams, network.cell.dtype)
         if steps <= task.horizon:
             raise ValueError(

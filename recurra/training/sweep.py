@@ -60,7 +60,7 @@ def sweep(
     record: Mapping[str, RecordFunction] | None = None,
     record_every: int = 1,
     evaluate: Task | None = None,
-    every: int | None = None,
+    evaluate_every: int | None = None,
     evaluate_steps: int | None = None,
     engine: Engine | str = "auto",
     progress: bool | Callable[[int], None] = True,
@@ -108,7 +108,7 @@ def sweep(
         "evaluate": evaluate,
     }
     recorded = arguments.named("record", record)
-    looks = every, evaluate_steps
+    looks = evaluate_every, evaluate_steps
     found = Swept(points, which, steps, window, record_every)
     shapes = KnownRows()
     with_record = lambda settings: {**with_settings(given, settings), "record": recorded}

@@ -48,7 +48,7 @@ def train(
     record_into: Sink | None = None,
     weights: Start | None = None,
     evaluate: Task | None = None,
-    every: int | None = None,
+    evaluate_every: int | None = None,
     evaluate_steps: int | None = None,
     engine: Engine | str = "auto",
     checkpoint: Path | str | None = None,
@@ -77,10 +77,10 @@ def train(
     optimizer, network state and traces, such as `Result.states`. They are for all seeds, or have a leading axis over
     seeds.
 
-    With a task to `evaluate`, learning stands still after `every` steps (a tenth of the run by default) and at the end.
-    The network runs from its first state over all rows of `recurra.Arrays`, or over `evaluate_steps` steps of another
-    task (1,000 by default). Its rows are the same each time, and not those of training. `Result.evaluated_loss` has
-    the mean losses, `Result.best_weights` the weights at each seed's lowest.
+    With a task to `evaluate`, learning stands still after `evaluate_every` steps (a tenth of the run by default)
+    and at the end. The network runs from its first state over all rows of `recurra.Arrays`, or over
+    `evaluate_steps` steps of another task (1,000 by default). Its rows are the same each time, and not those of
+    training. `Result.evaluated_loss` has the mean losses, `Result.best_weights` the weights at each seed's lowest.
 
     With a file for `checkpoint` the run is kept there, with its records, every `checkpoint_every` seconds and when it
     stops, and the same call goes on from it. A finished run stays there too: the same call returns it at once, and a
@@ -115,7 +115,7 @@ def train(
     learners = {APPLIED: learner, **probes}
     recorder = StepRecorder.of(record, learners)
     experiment = Experiment.of(network, learners, optimizer, task, streams, recorder)
-    held_out = Plan.of(network, evaluate, every, evaluate_steps, steps, streams)
+    held_out = Plan.of(network, evaluate, evaluate_every, evaluate_steps, steps, streams)
     experiment, start = starting_from(weights, experiment, len(which), steps)
 
     about = {"window": window, "record": sorted(record), "record_every": record_every if record else 1}

@@ -22,7 +22,7 @@ MOST = 10**6
 #: the dimension of points that make no grid
 POINT = "point"
 #: the path that someone may mean by the name of a setting
-HINTS = {"learning_rate": "optimizer", "rate": "optimizer", "alpha": "network.cell.alpha", "n": "network.cell.n"}
+HINTS = {"learning_rate": "optimizer", "alpha": "network.cell.alpha", "n": "network.cell.n"}
 #: what the other dimensions are called
 TAKEN = ("seed", "step", "evaluated_step", "recorded_step", POINT)
 

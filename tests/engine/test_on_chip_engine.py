@@ -184,9 +184,9 @@ def test_longer_kernels_have_the_same_bits():
 @slow
 def test_evaluating_in_between_changes_nothing():
     plain = train(steps=300)
-    found = train(steps=300, evaluate=rc.Add(1, 2), every=77, evaluate_steps=100)
+    found = train(steps=300, evaluate=rc.Add(1, 2), evaluate_every=77, evaluate_steps=100)
     assert same_bits(plain, found)
-    scan = train(steps=300, evaluate=rc.Add(1, 2), every=77, evaluate_steps=100, engine=rc.ScanEngine())
+    scan = train(steps=300, evaluate=rc.Add(1, 2), evaluate_every=77, evaluate_steps=100, engine=rc.ScanEngine())
     np.testing.assert_allclose(found.evaluated_loss, scan.evaluated_loss, **CLOSE)
 
 

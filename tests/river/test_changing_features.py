@@ -51,7 +51,7 @@ def test_without_zeros_a_feature_that_is_missing_is_zero_itself():
     """A bag of words: what is there is always the same, and only whether it is there tells something."""
     texts = ["cold rain", "warm sun", "rain", "sun sun"] * 20
     bag = feature_extraction.BagOfWords()
-    model, blind = RNNClassifier(n=4, rate=1e-2, absent="zero"), RNNClassifier(n=4, rate=1e-2)
+    model, blind = RNNClassifier(n=4, learning_rate=1e-2, absent="zero"), RNNClassifier(n=4, learning_rate=1e-2)
     right = {model: 0, blind: 0}
     for t, text in enumerate(texts):
         x, y = bag.transform_one(text), "rain" in text

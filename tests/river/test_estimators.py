@@ -151,15 +151,15 @@ def test_rates_may_be_changed_on_the_way():
     for row, label in zip(fed[:40], y[:40], strict=True):
         model.learn_one(row, label)
         other.learn_one(row, label)
-    model.mutate({"rate": 1e-3, "forgetting": 1.0})
+    model.mutate({"learning_rate": 1e-3, "forgetting": 1.0})
     model.learn_one(fed[40], y[40])
     other.learn_one(fed[40], y[40])
     assert model.predict_one(fed[41]) == other.predict_one(fed[41])
-    model.mutate({"rate": 0.1})
+    model.mutate({"learning_rate": 0.1})
     model.learn_one(fed[41], y[41])
     other.learn_one(fed[41], y[41])
     assert model.predict_one(fed[42]) != other.predict_one(fed[42])
-    assert model._stream.online.step.learning.optimizer.rate == 0.1
+    assert model._stream.online.step.learning.optimizer.learning_rate == 0.1
     with pytest.raises(ValueError, match="not a mutable attribute"):
         model.mutate({"n": 7})
 
@@ -214,7 +214,7 @@ def test_truth_values_are_numbers_and_nan_and_none_are_missing():
         ({"readout": "lasso"}, "'rls' or 'descent', and is 'lasso'"),
         ({"absent": "gone"}, "'mean' or 'zero', and is 'gone'"),
         ({"n": 0}, "`n` of RNNRegressor must be at least 1, and is 0"),
-        ({"rate": -1.0}, "rate"),
+        ({"learning_rate": -1.0}, "learning_rate"),
         ({"forgetting": 2.0}, "forgetting"),
         ({"lags": -1}, "`lags` of RNNRegressor must be at least 0"),
     ],

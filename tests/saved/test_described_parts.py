@@ -40,8 +40,8 @@ EXAMPLES = [
     *(rc.RNN(2, 3, alpha=0.1 + 0.2, phi=phi, w_rec=rc.cells.gaussian) for phi in FUNCTIONS["phi"].values()),
     *(rc.UORO(nu=nu, initial_scale=1e-300) for nu in FUNCTIONS["nu"].values()),
     rc.KFRTRL(initial_scale=jnp.float32(0.1)), rc.KeRNL(learning_rate=np.float64(0.3), late_perturbation=True),
-    rc.SGD(0.1), rc.Adam(1e-3, clip=1.0), rc.RLS(),
-    rc.PerGate(rc.LRU(2, 3), rc.SGD(0.1), {"nu": rc.Adam(1e-4)}), rc.DelayedStep(step_of(rate=rc.Adam()), rows=3),
+    rc.SGD(0.1, 0.9), rc.Adam(1e-3, clip=1.0), rc.RLS(),
+    rc.PerGate(rc.LRU(2, 3), rc.SGD(0.1, 0.9), {"nu": rc.Adam(1e-4)}), rc.DelayedStep(step_of(rate=rc.Adam()), rows=3),
     step_of(), step_of(rc.UORO(), rc.LSTM(2, 3), gaps=True, resets=True, streams=3, random_feedback=True),
     step_of(probes={"a.b": rc.DNI(target_interval=7), "": rc.RTRL(), "ü": rc.Fixed()}, rate=0.0),
 ]  # fmt: skip
@@ -110,6 +110,13 @@ def test_numbers_that_json_has_no_name_for(monkeypatch):
 
 class Mine(rc.RNN):
     """A user's own cell."""
+
+
+def test_a_field_that_had_another_name_in_an_earlier_version_is_found():
+    for part in (rc.SGD(0.3, 0.9), rc.Adam(0.3)):
+        document = described(part)
+        document["fields"]["rate"] = document["fields"].pop("learning_rate")
+        assert rebuilt(document) == part
 
 
 @pytest.mark.parametrize(

@@ -33,7 +33,7 @@ def rows(seed=0):
 
 def a_step(learner, cell="rnn"):
     network = rc.Network(CELLS[cell](2, 3), 1, rc.SquaredError(), skip=True)
-    return LearningStep(network, {APPLIED: learner}, rc.SGD(0.05), gaps=True, resets=True)
+    return LearningStep(network, {APPLIED: learner}, rc.SGD(0.05, 0.9), gaps=True, resets=True)
 
 
 def late(step, h, start, noise, xs, ys, present, resets):

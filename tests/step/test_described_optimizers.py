@@ -13,6 +13,7 @@ from recurra.step.optimizers import descend, init_optimizer
 
 CLIPPED = optax.clip_by_global_norm
 PAIRS = {
+    "sgd, without momentum": (rc.SGD(0.03), optax.sgd(0.03)),
     "sgd": (rc.SGD(0.03, 0.7), optax.sgd(0.03, 0.7)),
     "sgd, clipped": (rc.SGD(0.03, 0.9, clip=0.5), optax.chain(CLIPPED(0.5), optax.sgd(0.03, 0.9))),
     "adam": (rc.Adam(0.02, 0.8, 0.95, 1e-6), optax.adam(0.02, 0.8, 0.95, 1e-6)),
@@ -76,7 +77,7 @@ def test_another_kind_of_optimizer_is_another_program():
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda: rc.Adam(-1.0), "`rate` of Adam must be at least 0.0 and finite, and is -1"),
+        (lambda: rc.Adam(-1.0), "`learning_rate` of Adam must be at least 0.0 and finite, and is -1"),
         (lambda: rc.Adam(b1=1.5), "`b1` of Adam must be at least 0.0 and at most 1.0, and is 1.5"),
         (lambda: rc.SGD(momentum=float("nan")), "`momentum` of SGD must be"),
         (lambda: rc.SGD(clip=0.0), "`clip` of SGD must be above 0.0 and finite, and is 0"),

@@ -102,7 +102,7 @@ def test_gates_of_all_kinds_of_cells():
 
 def test_short_numbers_stay_short():
     cell = LRU(2, 3, dtype="bfloat16")
-    optimizer = jax.tree.map(jnp.float32, PerGate(cell, rc.Adam(0.1), {"nu": rc.SGD(0.1), "omega": 0.1}))
+    optimizer = jax.tree.map(jnp.float32, PerGate(cell, rc.Adam(0.1), {"nu": rc.SGD(0.1, 0.9), "omega": 0.1}))
     weights = cell.init_weights(jax.random.key(0))
     state = init_optimizer(optimizer, weights)
     found = jax.eval_shape(lambda: descend(optimizer, weights, state, weights))
@@ -126,18 +126,22 @@ def test_numbers_alone_make_no_other_program():
     run = lambda rest, nu: experiment(network, rc.RTRL(), rc.Add(1, 2), PerGate(CELL, rest, {"nu": nu}))
     alike = [run(rc.Adam(rate), rc.Adam(nu)) for rate in (1e-3, 1e-2) for nu in (1e-5, 1e-4)]
     assert len(programs(alike)) == 1
-    assert len(programs([*alike, run(rc.Adam(1e-3), rc.SGD(1e-3)), run(rc.Adam(1e-3), 1e-3)])) == 3
+    assert len(programs([*alike, run(rc.Adam(1e-3), rc.SGD(1e-3, 0.9)), run(rc.Adam(1e-3), 1e-3)])) == 3
 
 
 @pytest.mark.slow
 def test_rates_of_gates_in_a_sweep():
-    network, task, optimizer = rc.Network(CELL, 2), rc.Add(1, 2), PerGate(CELL, rc.Adam(0.01), {"nu": rc.SGD(0.01)})
+    network, task, optimizer = (
+        rc.Network(CELL, 2),
+        rc.Add(1, 2),
+        PerGate(CELL, rc.Adam(0.01), {"nu": rc.SGD(0.01, 0.9)}),
+    )
     settings = {"steps": 200, "progress": False}
-    vary = {"optimizer.gates.nu.rate": [0.01, 1.0], "optimizer.rest.rate": [0.01, 0.03]}
+    vary = {"optimizer.gates.nu.learning_rate": [0.01, 1.0], "optimizer.rest.learning_rate": [0.01, 0.03]}
     found = rc.sweep(network, rc.RTRL(), task, optimizer=optimizer, vary=vary, **settings)
-    for i, nu in enumerate(vary["optimizer.gates.nu.rate"]):
-        for j, rate in enumerate(vary["optimizer.rest.rate"]):
-            one = PerGate(CELL, rc.Adam(rate), {"nu": rc.SGD(nu)})
+    for i, nu in enumerate(vary["optimizer.gates.nu.learning_rate"]):
+        for j, rate in enumerate(vary["optimizer.rest.learning_rate"]):
+            one = PerGate(CELL, rc.Adam(rate), {"nu": rc.SGD(nu, 0.9)})
             alone = rc.train(network, rc.RTRL(), task, optimizer=one, **settings)
             np.testing.assert_allclose(found.final_loss[i, j, 0], alone.final_loss()[0], rtol=1e-9)
     assert len(set(np.ravel(found.final_loss))) == 4
@@ -145,7 +149,7 @@ def test_rates_of_gates_in_a_sweep():
 
 def test_it_can_be_described_in_a_file():
     parts.register(PerGate)
-    optimizer = PerGate(CELL, rc.Adam(0.01), {"nu": rc.SGD(0.3), "omega": 0.5})
+    optimizer = PerGate(CELL, rc.Adam(0.01), {"nu": rc.SGD(0.3, 0.9), "omega": 0.5})
     found = parts.rebuilt(json.loads(json.dumps(parts.described(optimizer))))
     assert found == optimizer
     assert dataclasses.replace(optimizer, rest=0.1).gates == optimizer.gates

@@ -83,7 +83,7 @@ def test_held_out_losses_are_those_of_the_weights_of_the_moment():
     held_out = rows(70, seed=1)
     settings = {"seeds": [5, 1], "learner": rc.Fixed()}
     plain = run(rc.Arrays(x, y), **settings)
-    result = run(rc.Arrays(x, y), evaluate=rc.Arrays(*held_out), every=40, **settings)
+    result = run(rc.Arrays(x, y), evaluate=rc.Arrays(*held_out), evaluate_every=40, **settings)
     np.testing.assert_array_equal(result.loss, plain.loss)
     assert result.evaluated_step.tolist() == [40, 80, 100]
     at = {40: run(rc.Arrays(x, y), steps=40, **settings), 80: run(rc.Arrays(x, y), steps=80, **settings), 100: plain}
@@ -106,7 +106,7 @@ def test_a_seed_that_diverges_keeps_its_best():
     x, y = rows(100)
     held_out, wild = rows(50, seed=1), np.where(np.arange(100)[:, None] < 50, y, 1e200)
     with np.errstate(all="ignore"):
-        result = run(rc.Arrays(x, wild), evaluate=rc.Arrays(*held_out), every=20)
+        result = run(rc.Arrays(x, wild), evaluate=rc.Arrays(*held_out), evaluate_every=20)
     assert result.diverged
     assert np.isfinite(result.evaluated_loss[:, :2]).all()
     assert not np.isfinite(result.evaluated_loss[:, 2:]).any()
@@ -114,7 +114,7 @@ def test_a_seed_that_diverges_keeps_its_best():
     best = by_hand(result.best_weights, 2, *held_out)
     np.testing.assert_allclose(best, result.evaluated_loss[:, :2].min(axis=1), rtol=1e-9)
     with np.errstate(all="ignore"):
-        never = run(rc.Arrays(x, 1e200 + 0 * y), evaluate=rc.Arrays(*held_out), every=50)
+        never = run(rc.Arrays(x, 1e200 + 0 * y), evaluate=rc.Arrays(*held_out), evaluate_every=50)
     assert never.best_step.tolist() == [-1, -1]
     assert all(np.isnan(leaf).all() for leaf in jax.tree.leaves(never.best_weights))
 
@@ -133,9 +133,9 @@ def test_late_and_missing_labels_episodes_and_streams_count_in_evaluation_as_in_
     # An episode is as good as a sequence of its own.
     halves = rc.Arrays(other.reshape(2, 40, 2), wanted.reshape(2, 40, 1), horizon=6)
     whole = rc.Arrays(other, wanted, reset=np.arange(80) == 40, horizon=6)
-    found = [run(rc.Arrays(x, y), evaluate=each, every=100).evaluated_loss for each in (halves, whole)]
+    found = [run(rc.Arrays(x, y), evaluate=each, evaluate_every=100).evaluated_loss for each in (halves, whole)]
     np.testing.assert_allclose(*found, rtol=1e-9)
-    few = run(rc.Arrays(x, y), evaluate=rc.Arrays(other, wanted), every=100, evaluate_steps=30)
+    few = run(rc.Arrays(x, y), evaluate=rc.Arrays(other, wanted), evaluate_every=100, evaluate_steps=30)
     np.testing.assert_allclose(few.evaluated_loss[:, 0], by_hand(few.weights, 2, other[:30], wanted[:30]), rtol=1e-9)
 
 
@@ -147,7 +147,7 @@ def test_other_rows_of_an_endless_task_have_the_same_thing_to_learn():
     keys = Keys(*jax.random.split(Members.of_seeds(jax.random.key(0), (0,)).keys[0], len(Keys._fields)))
     target = task.init(keys.task, network.cell.dtype)
     start = NetworkWeights(target.weights, target.readout, None)
-    settings = {"evaluate": task, "evaluate_steps": 200, "every": 50, "seeds": 1}
+    settings = {"evaluate": task, "evaluate_steps": 200, "evaluate_every": 50, "seeds": 1}
     perfect = run(task, network=network, weights=start, **settings)
     np.testing.assert_allclose(perfect.evaluated_loss, 0, atol=1e-20)
     learning = run(task, network=network, optimizer=0.0, **settings)
@@ -165,7 +165,7 @@ def same(one, other):
 @slow
 def test_a_run_with_evaluations_goes_on_from_its_checkpoint(tmp_path):
     task, file = rc.Arrays(*rows(120)), tmp_path / "run.safetensors"
-    settings = {"evaluate": rc.Arrays(*rows(50, seed=1)), "every": 25}
+    settings = {"evaluate": rc.Arrays(*rows(50, seed=1)), "evaluate_every": 25}
     whole = run(task, steps=110, **settings)
     for steps in (10, 60, 75, 110, 110):
         result = run(task, steps=steps, checkpoint=file, **settings)
@@ -174,7 +174,7 @@ def test_a_run_with_evaluations_goes_on_from_its_checkpoint(tmp_path):
     assert whole.evaluated_step.tolist() == [25, 50, 75, 100, 110]
     with pytest.raises(rc.CheckpointError, match="is at step 110"):
         run(task, steps=60, checkpoint=file, **settings)
-    other = run(task, steps=110, checkpoint=file, evaluate=rc.Arrays(*rows(50, seed=2)), every=25)
+    other = run(task, steps=110, checkpoint=file, evaluate=rc.Arrays(*rows(50, seed=2)), evaluate_every=25)
     np.testing.assert_array_equal(other.loss, whole.loss)
     assert not np.allclose(other.evaluated_loss, whole.evaluated_loss)
 
@@ -184,7 +184,7 @@ def test_an_evaluation_that_a_kill_prevented_is_made_up_for(tmp_path, monkeypatc
     from recurra.training.evaluating import Plan
 
     task, file = rc.Arrays(*rows(120)), tmp_path / "run.safetensors"
-    settings = {"evaluate": rc.Arrays(*rows(50, seed=1)), "every": 25, "steps": 100}
+    settings = {"evaluate": rc.Arrays(*rows(50, seed=1)), "evaluate_every": 25, "steps": 100}
     whole = run(task, **settings)
     fine, seen = Plan.loss, []
 
@@ -204,7 +204,7 @@ def test_an_evaluation_that_a_kill_prevented_is_made_up_for(tmp_path, monkeypatc
 def test_a_run_that_is_stopped_has_the_evaluations_so_far():
     task = rc.Arrays(*rows(120), repeat=True)
     with pytest.raises(rc.Interrupted) as stopped:
-        run(task, steps=10**9, window=10**4, evaluate=task, every=10**9, progress=asks_to_stop_after(2000))
+        run(task, steps=10**9, window=10**4, evaluate=task, evaluate_every=10**9, progress=asks_to_stop_after(2000))
     assert stopped.value.result.evaluated_loss.shape == (2, 0)
     assert stopped.value.result.best_step.tolist() == [-1, -1]
 
@@ -212,8 +212,8 @@ def test_a_run_that_is_stopped_has_the_evaluations_so_far():
 def test_evaluations_that_make_no_sense_are_refused():
     task = rc.Arrays(*rows(100))
     for settings, match in [
-        ({"every": 10}, "give a task to `evaluate` too"),
-        ({"evaluate": task, "every": 0}, "`every` must be at least 1"),
+        ({"evaluate_every": 10}, "give a task to `evaluate` too"),
+        ({"evaluate": task, "evaluate_every": 0}, "`evaluate_every` must be at least 1"),
         ({"evaluate": task, "evaluate_steps": 101}, "the arrays have 100 rows"),
         ({"evaluate": rc.Arrays(*rows(9), horizon=5), "evaluate_steps": 5}, "no forecast would meet its label"),
         ({"evaluate": rc.Arrays(*rows(9), present=np.zeros(9, bool))}, "No row of `evaluate` has a label"),

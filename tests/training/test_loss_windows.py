@@ -169,7 +169,7 @@ def test_labels_that_may_be_missing_and_records_are_handed_over_step_by_step():
 
 @pytest.mark.parametrize("window", [48, 75, 1000])
 def test_averaged_losses_are_those_of_every_step(window):
-    settings = {"steps": 700, "window": window, "seeds": 3, "evaluate": rc.Add(1, 2), "every": 300}
+    settings = {"steps": 700, "window": window, "seeds": 3, "evaluate": rc.Add(1, 2), "evaluate_every": 300}
     found, wanted = (train(**settings, engine=each, evaluate_steps=100) for each in (STRIDES, rc.ScanEngine()))
     np.testing.assert_allclose(found.loss, wanted.loss, rtol=1e-9)
     np.testing.assert_allclose(found.evaluated_loss, wanted.evaluated_loss, rtol=1e-9)

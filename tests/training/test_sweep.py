@@ -113,9 +113,9 @@ def test_numbers_of_an_optax_optimizer_vary_where_it_shows_them():
 
 @pytest.mark.usefixtures("promoting")
 def test_a_described_optimizer_varies_by_its_fields():
-    data = swept({"optimizer.rate": [0.01, 0.02]}, optimizer=rc.Adam())
+    data = swept({"optimizer.learning_rate": [0.01, 0.02]}, optimizer=rc.Adam())
     one = trained(rc.RFLO(), rc.Add(1, 2), network(), optimizer=optax.adam(0.02))
-    np.testing.assert_allclose(data.loss.sel({"optimizer.rate": 0.02}), one.loss, rtol=1e-7)
+    np.testing.assert_allclose(data.loss.sel({"optimizer.learning_rate": 0.02}), one.loss, rtol=1e-7)
 
 
 def test_points_that_make_no_grid_are_a_list():
@@ -137,7 +137,7 @@ def test_things_that_are_no_numbers_have_names():
 @pytest.mark.slow
 def test_records_and_held_out_losses_come_along():
     record = {"loss": lambda outcome: outcome.loss, "state": lambda outcome: outcome.state[0]}
-    how = {"record": record, "record_every": 7, "evaluate": rc.Add(1, 2), "every": 20, "evaluate_steps": 30}
+    how = {"record": record, "record_every": 7, "evaluate": rc.Add(1, 2), "evaluate_every": 20, "evaluate_steps": 30}
     data = swept({"optimizer": [0.01, 0.3], "learner": [rc.RFLO(), rc.FutureBPTT(T=5)]}, **how)
     for rate, learner in itertools.product([0.01, 0.3], (rc.RFLO(), rc.FutureBPTT(T=5))):
         one = trained(learner, rc.Add(1, 2), network(), optimizer=rate, **how)
@@ -180,7 +180,7 @@ WRONG = [
     ({"network.cell.alfa": [0.1]}, "alpha"),
     ({"network.cell.alpha": [0.5, 2.0]}, "at most 1.0"),
     ({"task": [rc.Add()]}, "give it a name"),
-    ({"optimizer.rate": [0.1]}, "no setting `rate`"),
+    ({"optimizer.learning_rate": [0.1]}, "no setting `learning_rate`"),
     ({"seed": [1]}, "dimension of every sweep"),
     ({"task.t1": range(1, 4000), "task.t2": range(1, 4000)}, "combinations"),
     ({"": [1]}, "by its path"),

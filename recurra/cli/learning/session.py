@@ -48,8 +48,6 @@ def build_model(choice: ModelChoice, n_in: int, horizon: int) -> Model:
         if choice.is_race:
             return rc.race(n_in, horizon=horizon, key=choice.key)
         given = {name: value for name, value in vars(choice).items() if value is not None}
-        if "learning_rate" in given:
-            given["rate"] = given.pop("learning_rate")
         return rc.forecaster(n_in, horizon=horizon, **given)
     except (ValueError, TypeError) as error:
         raise SettingsError(str(error)) from None
