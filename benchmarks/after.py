@@ -135,12 +135,11 @@ def library_run(cell: Any, learner: Any, streams: int) -> Run:
     from recurra.engine.experiment import Experiment
     from recurra.engine.protocol import Members
     from recurra.engine.scan import ScanEngine
-    from recurra.step import APPLIED
     from recurra.training.train import LEARNING_RATE
     from timing import taking
 
     task = Add() if cell.n_in == 2 else random_rows(cell.n_in)
-    step = LearningStep(Network(cell, 2), {APPLIED: learner}, LEARNING_RATE, streams)
+    step = LearningStep(Network(cell, 2), learner, LEARNING_RATE, streams=streams)
     run = ScanEngine().prepare(Experiment(step, task), Members.of_seeds(jax.random.key(0), range(1)))
     return functools.partial(taking, run)
 

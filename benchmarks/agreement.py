@@ -77,7 +77,7 @@ def travelled(
 ):
     """The same for any cell and learner; `as_bare` and `bare_noise` turn their state and noise into a bare loop's."""
     learner = fastest(learner, cell, "cpu")  # as the engine would have it
-    step = recurra.LearningStep(recurra.Network(cell, n_out=2), {APPLIED: learner}, RATE, streams)
+    step = recurra.LearningStep(recurra.Network(cell, n_out=2), learner, RATE, streams=streams)
     key_state, key_noise, key_task = jax.random.split(jax.random.key(0), 3)
     first, noise = step.init(key_state), step.noise(key_noise, STEPS)
     draw = lambda key: recurra.Add().block(recurra.Add().init(key, DTYPE), key, jnp.array(0), DTYPE)[0]

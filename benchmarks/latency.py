@@ -113,7 +113,7 @@ def online(cell: Any, learner: Any, optimizer: Any, readout: Any = None) -> Cont
     import recurra as rc
 
     network = rc.Network(cell, 1, rc.SquaredError())
-    step = rc.LearningStep(network, {"applied": learner}, optimizer, gaps=True, readout=readout)
+    step = rc.LearningStep(network, learner, optimizer, readout=readout)
     return rc.Online(rc.OnlineStep(step)).learn_one
 
 

@@ -7,7 +7,7 @@ import recurra as rc
 
 def train(x, y, rate, seed):
     network = rc.Network(rc.RNN(n_in=2, n=32), n_out=2)
-    step = rc.LearningStep(network, {"applied": rc.RTRL()}, optimizer=rate, gaps=True)
+    step = rc.LearningStep(network, rc.RTRL(), optimizer=rate)
     step = rc.OnlineStep(step, scale_inputs=False, scale_target=False)
     model, losses = rc.Online(step, key=seed), []
     for row, label in zip(x, np.eye(2)[y], strict=True):

@@ -29,7 +29,7 @@ from recurra.engine.scan import ScanEngine
 from recurra.learners import LEARNERS
 from recurra.network import Network
 from recurra.saved.whole_files import InUseError, held, try_place, write_whole
-from recurra.step import APPLIED, LearningStep
+from recurra.step import LearningStep
 from recurra.studies.settings import SettingsError
 from recurra.tasks import Add
 from recurra.training.provenance import machine, versions
@@ -107,7 +107,7 @@ def measure(name: str, kind: str, n: int, seeds: int, streams: int, repeats: int
 
 def prepared(name: str, cell: Cell, seeds: int, streams: int = 1, engine: Engine | None = None) -> Run:
     """A learner on the Add task as `train` sets it up."""
-    step = LearningStep(Network(cell, 2), {APPLIED: LEARNERS[name]()}, LEARNING_RATE, streams)
+    step = LearningStep(Network(cell, 2), LEARNERS[name](), LEARNING_RATE, streams=streams)
     members = Members.of_seeds(jax.random.key(0), range(seeds))
     return (engine or ScanEngine()).prepare(Experiment(step, Add()), members)
 

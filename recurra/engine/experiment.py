@@ -17,7 +17,7 @@ from recurra.engine.compiling import traced
 from recurra.learners.base import About, Learner, Unfaced
 from recurra.linalg import zeros_like
 from recurra.network import Network, NetworkWeights
-from recurra.step import DelayedState, DelayedStep, LearningState, LearningStep, Optimizer, Outcome
+from recurra.step import APPLIED, DelayedState, DelayedStep, LearningState, LearningStep, Optimizer, Outcome
 from recurra.step.contracts import check_arrays, check_returns, is_own
 from recurra.tasks.base import BLOCK, Rows, Task
 
@@ -113,7 +113,9 @@ class NeverDue(Learner):
 
 def with_learners(step: LearningStep, learners: Mapping[str, Learner]) -> LearningStep:
     """The step with other learners, or other forms of them, in their places."""
-    return eqx.tree_at(lambda each: each.learners, step, dict(learners), is_leaf=lambda node: type(node) is dict)
+    probes = {name: learner for name, learner in learners.items() if name != APPLIED}
+    is_learner = lambda node: isinstance(node, Learner) or type(node) is dict
+    return eqx.tree_at(lambda each: (each.learner, each.probes), step, (learners[APPLIED], probes), is_leaf=is_learner)
 
 
 class Recorder(Protocol):
@@ -135,13 +137,16 @@ Start = NetworkWeights | LearningState
 class Experiment(eqx.Module):
     """One run of one member, as pure functions.
 
-    `began` is the number of steps that learners have taken before, if a run starts from a state; None: none.
+    `began` is the number of steps that learners have taken before, if a run starts from a state; None: none. `gaps`
+    tells whether labels may be missing, and `resets` whether the state may be set back.
     """
 
     step: LearningStep
     task: Task
     recorder: Any = None
     began: Int[Array, ""] | None = None
+    gaps: bool = eqx.field(default=False, static=True)
+    resets: bool = eqx.field(default=False, static=True)
 
     def __check_init__(self) -> None:
         for part in (self.task, self.step.network.cell, self.step.network.loss, *self.step.learners.values()):
@@ -158,14 +163,16 @@ class Experiment(eqx.Module):
         recorder: Any = None,
         rows: Rows | None = None,
     ) -> "Experiment":
-        """An experiment whose step allows what the task has: missing labels, resets, or neither.
+        """An experiment that allows what the task has: missing labels, resets, or neither.
 
         `rows` are the shapes of a block of the task, if they are known: to find them takes a millisecond.
         """
         rows = task_rows(task, network.cell.dtype) if rows is None else rows
         resets = rows.reset is not None
         gaps = rows.present is not None or (resets and task.horizon > 0)  # a reset may come before a late label
-        return Experiment(LearningStep(network, dict(learners), optimizer, streams, gaps, resets), task, recorder)
+        probes = {name: learner for name, learner in learners.items() if name != APPLIED}
+        step = LearningStep(network, learners[APPLIED], optimizer, probes, streams)
+        return Experiment(step, task, recorder, gaps=gaps, resets=resets)
 
     @property
     def horizon(self) -> int:
@@ -184,7 +191,7 @@ class Experiment(eqx.Module):
     def init_from(self, keys: Keys, start: Start | None = None) -> tuple[Carry, Keys]:
         """The start of a run whose keys are chosen one by one."""
         first = self.step.first_weights(keys.weights) if start is None else start
-        learning = first if isinstance(first, LearningState) else self.step.start_from(first, keys.learners)
+        learning = first if isinstance(first, LearningState) else self.start_from(first, keys.learners)
         learning = learning._replace(t=None)
         task = self.task.init(keys.task, self.step.network.cell.dtype)
         if self.step.streams > 1:
@@ -194,6 +201,10 @@ class Experiment(eqx.Module):
             noise = jax.eval_shape(lambda: jax.tree.map(lambda rows: rows[0], self.step.noise(keys.noise, 1)))
             learning = late_start(self.queue, learning, noise)
         return Carry(learning, task, recorder), keys
+
+    def start_from(self, weights: NetworkWeights, key: PRNGKeyArray) -> LearningState:
+        """The state of learning before the first step, with given weights."""
+        return self.step.start_from(weights, key, self.gaps, self.resets)
 
     def draw(self, carry: Carry, keys: Keys, number: Int[Array, ""]) -> tuple[PyTree[Array], Any]:
         """Rows and random numbers of a block of steps, leading axis time, and the task's state after it."""

@@ -202,7 +202,8 @@ class MembersRun:
         if self._device.platform == "cpu":
             return self._over_members(each)  # nothing is compiled for a single use
         with self._there():
-            return jax.tree.map(lambda *parts: jnp.concatenate(parts)[: self._count], *each)
+            whole = each[0] if len(each) == 1 else jax.tree.map(lambda *parts: jnp.concatenate(parts), *each)
+            return jax.tree.map(lambda leaf: leaf[: self._count], whole)
 
     def ends(self, most: int) -> Callable[[], Ends] | None:
         """A function that brings to the host where each member is now; None if that takes more than `most` bytes."""

@@ -113,7 +113,7 @@ def numbers_for(special: Experiment, numbers: PyTree) -> PyTree:
         return None
     own, forms = numbers.step.learners, special.step.learners
     fitting = {name: _fitting(own[name], form) for name, form in forms.items()}
-    return eqx.tree_at(lambda each: each.step.learners, numbers, fitting, is_leaf=lambda node: type(node) is dict)
+    return _with_step(numbers, with_learners(numbers.step, fitting))
 
 
 def _fitting(own: Any, form: Any) -> Any:

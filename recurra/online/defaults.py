@@ -8,7 +8,7 @@ from recurra.network import Network
 from recurra.online.model import Online
 from recurra.online.race import Race
 from recurra.online.step import OnlineStep
-from recurra.step import APPLIED, RLS, Adam, LearningStep
+from recurra.step import RLS, Adam, LearningStep
 
 CELLS = {"rnn": RNN, "gru": GRU, "lstm": LSTM}
 #: learners of networks with one layer and dense weights
@@ -44,9 +44,7 @@ def forecaster(
     wide = n_in + (lags - 1) * n_out
     network = Network(CELLS[checks.one_of("`cell`", cell, CELLS)](wide, n), n_out, SquaredError(), skip=True)
     applied = OF_ONE_LAYER[checks.one_of("`learner`", learner, OF_ONE_LAYER)]()
-    step = LearningStep(
-        network, {APPLIED: applied}, Adam(learning_rate, clip=1.0), gaps=True, readout=RLS(forgetting, ridge)
-    )
+    step = LearningStep(network, applied, Adam(learning_rate, clip=1.0), readout=RLS(forgetting, ridge))
     return Online(OnlineStep(step, horizon, lags, n_out if lags > 1 else 0, difference=True), key)
 
 

@@ -87,7 +87,7 @@ class OnlineStep(checks.Part):
     With `difference` the network predicts by how much the target will differ from its latest known value.
 
     Where inputs are scaled, the first `warmup` rows only tell their scale. The network sees them, and learns nothing
-    yet. A `learning` without `gaps`, or with too few inputs for the lags, is a ValueError.
+    yet. A `learning` with too few inputs for the lags is a ValueError.
 
     >>> rc.OnlineStep(rc.forecaster(n_in=1).step.learning, horizon=3, lags=24, lagged=1).n_in
     1
@@ -113,8 +113,6 @@ class OnlineStep(checks.Part):
             checks.flag(self, name)
         if not isinstance(self.learning, LearningStep):
             raise TypeError(f"`learning` must be a recurra.LearningStep, and is {self.learning!r}.")
-        if not self.learning.gaps:
-            raise ValueError("A stream may lack a label at any time: use LearningStep(gaps=True).")
         if self.n_in < max(self.lagged, 1):
             raise ValueError(
                 f"The network has {self.learning.network.cell.n_in} inputs, which is too few for {self.lags} lags of "
@@ -152,7 +150,8 @@ class OnlineStep(checks.Part):
         """The state before the first row. The same key gives the same weights and random numbers as in `train`."""
         step, dtype = self.learning, self.learning.network.cell.dtype
         keys = Keys(*jax.random.split(key, len(Keys._fields)))
-        learning = step.start_from(step.first_weights(keys.weights) if weights is None else weights, keys.learners)
+        weights = step.first_weights(keys.weights) if weights is None else weights
+        learning = step.start_from(weights, keys.learners, gaps=True, resets=False)
         wide = step.in_every_stream
         has_past = self.lags > 1 and self.lagged
         last = wide(jnp.zeros(self.n_out, dtype)) if self.difference else None

@@ -10,7 +10,7 @@ from recurra.network import Network
 from recurra.online.defaults import CELLS, OF_ONE_LAYER
 from recurra.online.model import Online
 from recurra.online.step import OnlineStep
-from recurra.step import APPLIED, RLS, Adam, LearningStep
+from recurra.step import RLS, Adam, LearningStep
 
 READOUTS = ("rls", "descent")
 ABSENT = ("mean", "zero")
@@ -66,9 +66,8 @@ class Recipe:
         network = Network(CELLS[self.cell](wide, self.n), outputs, self.loss, skip=True)
         step = LearningStep(
             network,
-            {APPLIED: LEARNERS[self.learner]()},
+            LEARNERS[self.learner](),
             Adam(self.learning_rate, clip=CLIP),
-            gaps=True,
             readout=RLS(self.forgetting, RIDGE) if self.readout == "rls" else None,
         )
         is_number = isinstance(self.loss, SquaredError)

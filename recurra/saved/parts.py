@@ -45,8 +45,6 @@ FUNCTIONS: dict[str, dict[str, Callable[..., Any]]] = {
 _TYPES = {dtype.name: dtype for dtype in DTYPES.values()}
 #: Cells make vectors of these sizes to check themselves, so a forged file could ask for any amount of memory.
 SIZES, WIDEST = ("n_in", "n", "n_out"), 2**24
-#: fields that had another name in version 0.1, by part and by that name
-FORMER = {"SGD": {"rate": "learning_rate"}, "Adam": {"rate": "learning_rate"}}
 #: floating-point numbers that JSON has no name for
 _UNUSUAL = {"nan": math.nan, "inf": math.inf, "-inf": -math.inf}
 
@@ -127,7 +125,7 @@ def _built(name: str, fields: Mapping[str, Any]) -> Part:
     if name not in PARTS:
         raise ValueError(f"the part {_short(name)} is unknown here")
     known = _fields(PARTS[name])
-    fields = {FORMER.get(name, {}).get(field, field): value for field, value in fields.items()}
+    fields = _as_now(name, fields)
     for field in fields:
         if field not in known:
             raise ValueError(f"{name} has no field {_short(field)}, and the file gives it one")
@@ -144,6 +142,17 @@ def _built(name: str, fields: Mapping[str, Any]) -> Part:
     except Exception as error:  # whatever their checks raise
         line = next(iter(str(error).splitlines()), type(error).__name__)
         raise ValueError(f"{name} cannot be built as it is described: {line}") from error
+
+
+def _as_now(name: str, fields: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The fields of a part as they are called now; version 0.1 called some otherwise."""
+    match name, fields:
+        case "SGD" | "Adam", {"rate": rate, **others}:
+            return {"learning_rate": rate, **others}
+        case "LearningStep", {"learners": {"dict": {"applied": learner, **probes}}, **others}:
+            others = {field: value for field, value in others.items() if field not in ("gaps", "resets")}
+            return {**others, "learner": learner, "probes": {"dict": probes}}
+    return fields
 
 
 def _called(kind: type[Part], values: dict[str, Any]) -> Part:

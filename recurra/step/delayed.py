@@ -54,9 +54,9 @@ class DelayedStep(checks.Part):
     One more would take the place of the oldest, and nothing here notices: `recurra.Online` counts them.
 
     >>> network = rc.Network(rc.RNN(n_in=2, n=8), n_out=1, loss=rc.SquaredError())
-    >>> step = rc.DelayedStep(rc.LearningStep(network, {"applied": rc.RFLO()}, 1e-2), rows=3)
+    >>> step = rc.DelayedStep(rc.LearningStep(network, rc.RFLO(), 1e-2), rows=3)
     >>> state, output = step.observe(step.start(step.step.init(jax.random.key(0))), jnp.ones(2))
-    >>> state, outcome = step.learn(state, jnp.ones(1), noise={"applied": None})
+    >>> state, outcome = step.learn(state, jnp.ones(1))
     """
 
     step: LearningStep
@@ -69,7 +69,7 @@ class DelayedStep(checks.Part):
         """The state before the first row. `note` has the structure of what will be noted of every row."""
         step, network = self.step, self.step.network
         zeros = lambda width: step.in_every_stream(jnp.zeros(width, network.cell.dtype))
-        reset = step.in_every_stream(jnp.zeros((), bool)) if step.resets else None
+        reset = step.in_every_stream(jnp.zeros((), bool)) if learning.first is not None else None
         row = Row(zeros(network.cell.n_in), zeros(network.n_out), reset, note)
         ring = jax.tree.map(lambda leaf: jnp.zeros((self.rows, *leaf.shape), leaf.dtype), row)
         zero = jnp.zeros((), "int32")
@@ -89,6 +89,8 @@ class DelayedStep(checks.Part):
             after, _, output = self.step.network.forward(state.weights, a, x)
             return after, output
 
+        if reset is None and state.waiting.reset is not None:  # the ring has a place for it
+            reset = self.step.in_every_stream(jnp.zeros((), bool))
         lead, output = self.step.over_streams(look)(state.lead, x, reset)
         waiting = self._put(state, Row(x, output, reset, note))
         return state._replace(lead=lead, waiting=waiting, filled=state.filled + 1), output
@@ -113,7 +115,7 @@ class DelayedStep(checks.Part):
         self,
         state: DelayedState,
         target: Float[Array, "*streams n_out"] | GivenError | GivenCredit,
-        noise: dict[str, PyTree],
+        noise: dict[str, PyTree] | None = None,
         present: Bool[Array, "*streams"] | None = None,
     ) -> tuple[DelayedState, Outcome]:
         """The label of the oldest row arrives: the trailing state takes the row, and learns.

@@ -23,42 +23,47 @@ from recurra.step.optimizers import Optimizer, checked_optimizer, descend_if, in
 from recurra.step.readouts import RLS
 from recurra.step.types import GivenCredit, GivenError, LearningState, Observed, Outcome
 
-#: the name of the learner whose gradients are applied
+#: the name under which states, noise and outcomes have what belongs to the learner that trains
 APPLIED = "applied"
 
 
-class LearningStep(checks.Part):
-    """A network, the learners that watch it, and the optimizer that follows the one called "applied".
+_WITHOUT, _INSTEAD = "was made for a run without", "start from the state that `LearningStep.init` returns"
 
-    With several `streams` the network runs in as many copies that share their weights, each on data of its own, and
-    descends along the mean of their gradients. `gaps` allows steps without a label, and `resets` allows resets. The
-    readout follows the optimizer too, unless `readout` is a rule of its own. Parts that do not fit are a TypeError, and
-    a dictionary without "applied" is a ValueError.
+
+class LearningStep(checks.Part):
+    """A network, the learner that trains it, and an optimizer that follows the learner's gradients.
+
+    `probes` are other learners by name. They see the same steps, and change nothing. With several `streams` the network
+    runs in as many copies that share their weights, each on data of its own, and descends along the mean of their
+    gradients. The readout follows the optimizer too, unless `readout` is a rule of its own. Parts that do not fit are a
+    TypeError.
+
+    States, noise and outcomes have an entry for each learner: "applied" for the one that trains, and the probes under
+    their names.
 
     >>> network = rc.Network(rc.RNN(n_in=2, n=8), n_out=2)
-    >>> step = rc.LearningStep(network, {"applied": rc.RFLO()}, optimizer=1e-2)
-    >>> seen, output = step.observe(step.init(jax.random.key(0)), jnp.ones(2), {"applied": None})
+    >>> step = rc.LearningStep(network, rc.RFLO(), optimizer=1e-2)
+    >>> seen, output = step.observe(step.init(jax.random.key(0)), jnp.ones(2))
+    >>> state, outcome = step.learn(seen, jnp.array([1.0, 0.0]))
     """
 
     network: Network
-    learners: dict[str, Learner]
+    learner: Learner
     optimizer: Optimizer = eqx.field(converter=checked_optimizer)
+    probes: dict[str, Learner] = eqx.field(default_factory=dict)
     streams: int = 1
-    gaps: bool = False
-    resets: bool = False
     readout: RLS | None = None
 
     def __check_init__(self) -> None:
         if not isinstance(self.network, Network):
             raise TypeError(f"`network` must be a recurra Network, and is {self.network!r}.")
         checks.whole(self, "streams")
-        checks.flag(self, "gaps")
-        checks.flag(self, "resets")
-        if not isinstance(self.learners, dict) or APPLIED not in self.learners:
-            raise ValueError(
-                f"`learners` must be a dictionary that names the one that trains {APPLIED!r}, as {{'applied': "
-                f"recurra.RFLO()}} does, and is {self.learners!r}."
+        if not isinstance(self.probes, dict):
+            raise TypeError(
+                f"`probes` must map names to learners, as {{'rflo': recurra.RFLO()}} does, and is {self.probes!r}."
             )
+        if APPLIED in self.probes:
+            raise ValueError(f"A probe cannot be called {APPLIED!r}: that is the learner that trains.")
         if self.readout is not None and not isinstance(self.readout, RLS):
             raise TypeError(f"`readout` must be recurra.RLS() or None, and is {self.readout!r}.")
         if self.readout is not None and not isinstance(self.network.loss, SquaredError):
@@ -73,25 +78,34 @@ class LearningStep(checks.Part):
             check_pairing(learner, self.network.cell)
         check_parts(self.network, self.learners, self.optimizer)
 
+    @property
+    def learners(self) -> dict[str, Learner]:
+        """All learners by name, the one that trains first."""
+        return {APPLIED: self.learner, **self.probes}
+
     def __hash__(self) -> int:
         # `jax.jit(step.observe)` keeps what it compiled by this; the generated hash would stumble over the dictionary.
         return hash(tuple(jax.tree.leaves(self)))
 
     def init(self, key: PRNGKeyArray) -> LearningState:
-        """The state before the first step."""
-        return self.start(*jax.random.split(key))
-
-    def start(self, key_weights: PRNGKeyArray, key_learners: PRNGKeyArray) -> LearningState:
-        """The state before the first step, with a key for the weights and one for what learners draw."""
-        return self.start_from(self.first_weights(key_weights), key_learners)
+        """The state before the first step, after which any step may lack its label, or set the state back."""
+        key_weights, key_learners = jax.random.split(key)
+        state = self.start_from(self.first_weights(key_weights), key_learners, gaps=True, resets=True)
+        return state._replace(key=jax.random.fold_in(key, 0))
 
     def first_weights(self, key: PRNGKeyArray) -> NetworkWeights:
         """The weights before the first step."""
         weights = self.network.init(key)
         return weights if self.readout is None else weights._replace(readout=zeros_like(weights.readout))
 
-    def start_from(self, weights: NetworkWeights, key_learners: PRNGKeyArray) -> LearningState:
-        """The state before the first step, with given weights."""
+    def start_from(
+        self, weights: NetworkWeights, key_learners: PRNGKeyArray, gaps: bool = False, resets: bool = False
+    ) -> LearningState:
+        """The state before the first step, with given weights and without a key.
+
+        It counts only what is needed: steps since the latest label where there are `gaps`, and since the latest reset
+        where there are `resets`.
+        """
         cell = self.network.cell
         first = lambda name: lambda key: self.learners[name].init(cell, weights.cell, key, self.network.n_out)
         learners = {name: self.each_stream(first(name), own) for name, own in self.own_keys(key_learners).items()}
@@ -102,8 +116,8 @@ class LearningStep(checks.Part):
             (init_optimizer(self.optimizer, weights.cell), self._init_readout(weights)),
             self.in_every_stream(cell.init_state()),
             learners,
-            count(self.gaps),
-            count(self.resets),
+            count(gaps),
+            count(resets),
         )
 
     def _init_readout(self, weights: NetworkWeights) -> PyTree:
@@ -129,17 +143,17 @@ class LearningStep(checks.Part):
         self,
         state: LearningState,
         x: Float[Array, "*streams n_in"],
-        noise: dict[str, PyTree],
+        noise: dict[str, PyTree] | None = None,
         reset: Bool[Array, "*streams"] | None = None,
     ) -> tuple[Observed, Float[Array, "*streams n_out"]]:
         """Input x arrives. Returns the step so far, to be passed to `learn`, and the output.
 
-        `noise` is one row of what `noise` returns. Where `reset` is true, the state is first set back to its start.
+        Random numbers of the learners are drawn with the key of the state, unless `noise` has them: one row of what the
+        method `noise` returns. Where `reset` is true, the state is first set back to its start.
         """
         if reset is not None and state.first is None:
-            raise ValueError(
-                "`reset` was given, and this step was built without resets: use LearningStep(resets=True)."
-            )
+            raise ValueError(f"`reset` was given, and the state {_WITHOUT} resets: {_INSTEAD}.")
+        state, noise = self._drawn(state) if noise is None else (state, noise)
 
         def look(a: State, x: Array, reset: Array | None) -> tuple[State, State, Any, Array]:
             a = a if reset is None else where(reset, self.network.cell.init_state(), a)
@@ -147,6 +161,20 @@ class LearningStep(checks.Part):
 
         before, after, trace, output = self.over_streams(look)(state.a, x, reset)
         return Observed(state, x, noise, before, after, trace, output, reset), output
+
+    def _drawn(self, state: LearningState) -> tuple[LearningState, dict[str, PyTree]]:
+        """The state with its next key, and the random numbers of one step."""
+        draw = lambda key: jax.tree.map(lambda rows: rows[0], self.noise(key, 1))
+        shapes = jax.eval_shape(draw, jax.random.key(0))
+        if not jax.tree.leaves(shapes):  # no learner needs any
+            return state, shapes
+        if state.key is None:
+            raise ValueError(
+                "The state has no key to draw random numbers with: pass `noise`, or give it one with "
+                "state._replace(key=jax.random.key(0))."
+            )
+        key, own = jax.random.split(state.key)
+        return state._replace(key=key), draw(own)
 
     def learn(
         self,
@@ -159,7 +187,8 @@ class LearningStep(checks.Part):
         A label counts only where `present` is true.
         """
         state, t = seen.state, seen.state.t
-        unlabelled = _steps_since_label(state, present)
+        counted = _steps_since_label(state, present)
+        unlabelled = None if present is None else counted
         first = state.first if seen.reset is None or state.first is None else jnp.where(seen.reset, t, state.first)
         loss, label, readout, found, learners = self._look(seen, target, present, first)
         gradients, emitted = {}, {}
@@ -180,7 +209,7 @@ class LearningStep(checks.Part):
         out = self._follow(judged, seen, readout)
         weights = weights._replace(cell=cell[0], readout=out[0])
         t_next, first = set_back(self.learners, t + 1, first)
-        after = LearningState(t_next, weights, (cell[1], out[1]), seen.after, learners, unlabelled, first)
+        after = LearningState(t_next, weights, (cell[1], out[1]), seen.after, learners, counted, first, state.key)
         return after, Outcome(t, state.weights, seen.x, label, seen.output, loss, seen.after, gradients, emitted)
 
     def _follow(self, judged: Array | bool, seen: Observed, gradient: Readout) -> tuple[Readout, PyTree]:
@@ -326,7 +355,7 @@ def _steps_since_label(state: LearningState, present: Array | None) -> Array | N
     if present is None:
         return None if state.unlabelled is None else jnp.zeros_like(state.unlabelled)
     if state.unlabelled is None:
-        raise ValueError("`present` was given, and this step was built without gaps: use LearningStep(gaps=True).")
+        raise ValueError(f"`present` was given, and the state {_WITHOUT} missing labels: {_INSTEAD}.")
     # After 2³¹ steps the sum would be negative; the count then stays where it is.
     return jnp.where(present, 0, jnp.maximum(state.unlabelled + 1, state.unlabelled))
 

@@ -33,7 +33,7 @@ class RLS(checks.Part):
 
     >>> network = rc.Network(rc.RNN(n_in=2, n=8), n_out=1, loss=rc.SquaredError())
     >>> readout = rc.RLS(forgetting=0.999)
-    >>> step = rc.LearningStep(network, {"applied": rc.RFLO()}, 1e-3, readout=readout)
+    >>> step = rc.LearningStep(network, rc.RFLO(), 1e-3, readout=readout)
     """
 
     forgetting: Number = eqx.field(default=1.0, converter=floating)

@@ -2,7 +2,7 @@
 
 from typing import Any, NamedTuple
 
-from jaxtyping import Array, Bool, Float, Int, PyTree
+from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray, PyTree
 
 from recurra.cells.base import Credit, State, Weights
 from recurra.network import NetworkWeights
@@ -12,8 +12,8 @@ class GivenError(NamedTuple):
     """An error dL/dz of your own, in the place of a label; its loss is not known (nan).
 
     >>> network = rc.Network(rc.RNN(n_in=2, n=8), n_out=1, loss=rc.SquaredError())
-    >>> step = rc.LearningStep(network, {"applied": rc.RFLO()}, 1e-2)
-    >>> seen, output = step.observe(step.init(jax.random.key(0)), jnp.ones(2), {"applied": None})
+    >>> step = rc.LearningStep(network, rc.RFLO(), 1e-2)
+    >>> seen, output = step.observe(step.init(jax.random.key(0)), jnp.ones(2))
     >>> state, outcome = step.learn(seen, rc.GivenError(jnp.array([0.3])))
     """
 
@@ -24,8 +24,8 @@ class GivenCredit(NamedTuple):
     """Credit dL/da of your own, for each state variable, in the place of a label; the readout stands still.
 
     >>> network = rc.Network(rc.RNN(n_in=2, n=8), n_out=1, loss=rc.SquaredError())
-    >>> step = rc.LearningStep(network, {"applied": rc.RFLO()}, 1e-2)
-    >>> seen, output = step.observe(step.init(jax.random.key(0)), jnp.ones(2), {"applied": None})
+    >>> step = rc.LearningStep(network, rc.RFLO(), 1e-2)
+    >>> seen, output = step.observe(step.init(jax.random.key(0)), jnp.ones(2))
     >>> state, outcome = step.learn(seen, rc.GivenCredit((jnp.ones(8),)))
     """
 
@@ -36,9 +36,9 @@ class LearningState(NamedTuple):
     """Everything that goes from one step to the next.
 
     `t` is the number of the next step. After some 2³¹ steps it is set back by a number that no learner notices.
-    `unlabelled` counts steps since the latest label; it is None in
-    a step built without `gaps`. `first` is the step of the latest reset; it is None in a step built without `resets`.
-    With several streams, what each stream has of its own has a leading axis over streams.
+    `unlabelled` counts steps since the latest label, and `first` is the step of the latest reset. Each is None in a run
+    that has no missing labels, or no resets. `key` draws the random numbers of learners; it is None where they are
+    passed to every step. With several streams, what each stream has of its own has a leading axis over streams.
     """
 
     t: Int[Array, ""]
@@ -48,6 +48,7 @@ class LearningState(NamedTuple):
     learners: dict[str, PyTree]
     unlabelled: Int[Array, "*streams"] | None
     first: Int[Array, "*streams"] | None
+    key: PRNGKeyArray | None = None
 
 
 class Observed(NamedTuple):

@@ -29,14 +29,16 @@ MOST_BYTES = 256_000_000
 class Handover:
     """What a run leaves for those who go on: its step of learning, and where each seed is after `steps` steps.
 
-    Before the run the learners had taken `began` steps. States stay where they were computed until someone asks for
-    them: `fetch` brings them to the host. It is None where they are too large to keep.
+    Before the run the learners had taken `began` steps. `resets` tells whether the task set the state back. States stay
+    where they were computed until someone asks for them: `fetch` brings them to the host. It is None where they are too
+    large to keep.
     """
 
     step: LearningStep | None
     horizon: int
     steps: int
     began: int
+    resets: bool
     fetch: Callable[[], Ends] | None
 
     @functools.cached_property
@@ -85,9 +87,9 @@ class Handover:
                 "This result came from another process, and a part of its network or its optimizer could not: use an "
                 "optimizer of the library's own, such as recurra.Adam(), or call `online` where the run was."
             )
-        if self.step.resets:
+        if self.resets:
             raise ValueError("The task set the state back at times, and an online model cannot: train without `reset`.")
-        return replace(self.step, learners={APPLIED: self.step.learners[APPLIED]}, gaps=True)
+        return replace(self.step, probes={})
 
     def _state(self, step: OnlineStep, first: OnlineState, learners: dict[str, Any], row: int) -> OnlineState:
         """The state of a model that has seen all rows of the run; `learners` are their states, leaves (seed, ...)."""

@@ -107,7 +107,7 @@ def _pieces(run: Run, steps: int, found: Evaluations | None) -> Iterator[Piece]:
 
 def _handover(experiment: Experiment, run: Run) -> Handover:
     began = 0 if experiment.began is None else int(experiment.began)
-    return Handover(experiment.step, experiment.horizon, run.done, began, run.ends(MOST_BYTES))
+    return Handover(experiment.step, experiment.horizon, run.done, began, experiment.resets, run.ends(MOST_BYTES))
 
 
 def _check_memory(recorded: Any, recorded_steps: int, seeds: int, steps: int, window: int, title: str | None) -> None:

@@ -10,7 +10,7 @@ import numpy as np
 from recurra.engine.experiment import Experiment, Start
 from recurra.engine.specialise import adopted, tagged
 from recurra.network import NetworkWeights
-from recurra.step import LearningState, LearningStep
+from recurra.step import LearningState
 
 
 def starting_from(given: Start | None, experiment: Experiment, seeds: int, steps: int) -> tuple[Experiment, Any]:
@@ -29,9 +29,9 @@ def starting_from(given: Start | None, experiment: Experiment, seeds: int, steps
             f"LearningState, and is {given!r:.200}."
         )
     began = _steps_before(given.t, steps)
-    given = given._replace(t=None)
+    given = given._replace(t=None, key=None)
     step, _ = adopted(experiment.step, given.learners if isinstance(given.learners, dict) else {})
-    like = _first_state(step)
+    like = _first_state(dataclasses.replace(experiment, step=step))
     like = like._replace(learners=tagged(step, like.learners))
     # Whether labels may be missing, and states set back, is a matter of the task.
     given = given._replace(unlabelled=_count(given.unlabelled, like.unlabelled), first=_count(given.first, like.first))
@@ -39,9 +39,11 @@ def starting_from(given: Start | None, experiment: Experiment, seeds: int, steps
     return dataclasses.replace(experiment, began=jnp.asarray(began, "int32") if began else None), start
 
 
-def _first_state(step: LearningStep) -> LearningState:
+def _first_state(experiment: Experiment) -> LearningState:
     """The shapes of a state before the first step."""
-    return jax.eval_shape(step.init, jax.random.key(0))._replace(t=None)
+    key = jax.random.key(0)
+    first = lambda key: experiment.start_from(experiment.step.first_weights(key), key)
+    return jax.eval_shape(first, key)._replace(t=None)
 
 
 def _steps_before(t: Any, steps: int) -> int:

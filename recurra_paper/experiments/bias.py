@@ -88,7 +88,7 @@ def gradients_of_replicas(
     that draws none has one replica.
     """
     count = replicas if learner.about.stochastic or isinstance(learner, KeRNL) else 1
-    step = LearningStep(network, {"applied": _from_zero(learner)}, 0.0)
+    step = LearningStep(network, _from_zero(learner), 0.0)
     of_network, of_replicas = jax.random.split(key)
     gradients = _replicated(step, task, of_network, jax.random.split(of_replicas, count), steps, jnp.asarray(sampled))
     rows = [np.asarray(leaf).reshape(count, len(sampled), -1) for leaf in jax.tree.leaves(gradients)]

@@ -18,7 +18,6 @@ from recurra.engine.late_rflo import LateRFLO
 from recurra.engine.specialise import fastest
 from recurra.learners.immediate import Immediate
 from recurra.learners.snap_1 import SnAp1
-from recurra.step import APPLIED
 from unrolled import sigmoid
 
 N, N_IN, STEPS = 3, 2, 4
@@ -108,7 +107,7 @@ def gradients(name):
 
     cheap = fastest(rc.RTRL(), network.cell, "cpu")
     learners = {"rtrl": rc.RTRL(), "rflo": rc.RFLO(), "snap-1": SnAp1(), "cheap": cheap, "immediate": Immediate()}
-    step = rc.LearningStep(network, {APPLIED: rc.Fixed(), **learners}, 0.0)
+    step = rc.LearningStep(network, rc.Fixed(), 0.0, probes=learners)
 
     def take(state, row):
         seen, _ = step.observe(state, row[0], {name: None for name in step.learners})

@@ -275,7 +275,7 @@ def test_settings_that_make_no_sense(setting, said):
 def test_a_silent_start():
     """Without input nothing moves, but for the readout's bias; once there is some, everything does."""
     network = rc.Network(ALIF(2, 6), 2, regularizer=FiringRate(0.05))
-    step = LearningStep(network, {APPLIED: rc.RFLO()}, 0.05)
+    step = LearningStep(network, rc.RFLO(), 0.05)
     xs = jnp.concatenate([jnp.zeros((20, 2)), jnp.ones((20, 2))])
 
     def one(state, x):
@@ -295,7 +295,7 @@ def test_a_silent_start():
 @eqx.filter_jit
 def learn_rates(network, weights, xs, rate):
     """The rates of all units over the last 2000 steps, and the weights after them. There is no loss."""
-    step = LearningStep(network, {APPLIED: rc.RFLO()}, rc.Adam(rate))
+    step = LearningStep(network, rc.RFLO(), rc.Adam(rate))
 
     def one(state, x):
         seen, _ = step.observe(state, x, {APPLIED: None})
@@ -330,7 +330,7 @@ SERVED = [name for name in FOR_ONE_LAYER if name != "kernl"]
 @pytest.mark.parametrize("name", [pytest.param(name, marks=pytest.mark.slow) for name in SERVED])
 def test_every_learner_runs(name):
     network, learner = network_of(ALIF), FOR_ONE_LAYER[name]()
-    step = LearningStep(network, {APPLIED: learner}, 1e-3)
+    step = LearningStep(network, learner, 1e-3)
     xs, ys = (jnp.tile(each, (3, 1)) for each in rows())
 
     def one(state, row):
@@ -349,14 +349,14 @@ def test_every_learner_runs(name):
 
 def test_kernl_says_that_it_does_not_see_spikes():
     with pytest.raises(TypeError, match="KeRNL learns from small perturbations of the state"):
-        LearningStep(network_of(ALIF), {APPLIED: rc.KeRNL()}, 0.1)
+        LearningStep(network_of(ALIF), rc.KeRNL(), 0.1)
 
 
 @pytest.mark.parametrize("kind", [rc.LIF, rc.ALIF])
 def test_differentiation_of_a_run_agrees_with_rtrl(kind):
     """The recipe of the documentation, "Is my learner right?": no weight on the diagonal moves."""
     network = rc.Network(kind(2, 4), 1, rc.SquaredError())
-    step = rc.LearningStep(network, {"applied": rc.RTRL()}, 0.0)
+    step = rc.LearningStep(network, rc.RTRL(), 0.0)
     first = state = step.init(jax.random.key(0))
     xs = 3 * jax.random.normal(jax.random.key(1), (12, 2))
     for x in xs:

@@ -118,7 +118,7 @@ def test_exact_gradients(cell, path):
 @functools.cache
 def by_hand(learner, cell, streams, rate):
     """A seed's losses and weights, by steps taken one after the other: the learner as published, nothing left to do."""
-    step = LearningStep(rc.Network(CELLS[cell][0](2, 3), 2), {APPLIED: learner}, rate, streams)
+    step = LearningStep(rc.Network(CELLS[cell][0](2, 3), 2), learner, rate, streams=streams)
     experiment = Experiment(step, Random())
 
     @jax.jit
@@ -215,7 +215,7 @@ def loss(readout, h, y):
 def test_members_may_differ_in_numbers():
     """Another learning rate and another leak for each member, in one compiled program."""
     network = rc.Network(rc.RNN(2, 3, 0.4), 2)
-    step = LearningStep(network, {APPLIED: rc.RFLO()}, 0.1)
+    step = LearningStep(network, rc.RFLO(), 0.1)
     experiment = Experiment(step, Random()).traced
     rates, alphas = jnp.array([0.1, 0.3, 0.2]), jnp.array([0.4, 0.5, 0.9])
     blank = jax.tree.map(lambda leaf: None, experiment)

@@ -240,7 +240,7 @@ def test_bp_0_is_dni_with_a_target_of_its_own_step():
 
 def td_errors(network, learner, weights, xs, ys, A):
     """Σ δ E, from how far A moves in each step; it is put back after each."""
-    step, one = compiled_step(network, learner, 0.0, 1, True, True)
+    step, one = compiled_step(network, learner, 0.0, 1)
     first = learner.init(network.cell, weights.cell, jax.random.key(1), 2)
     state, moved = step.init(jax.random.key(1))._replace(weights=weights, learners={APPLIED: first}), 0
     for t in range(STEPS):

@@ -174,7 +174,7 @@ def test_our_gated_cells_are_equinox_s(ours, theirs):
 
 def readout_gradient(network, weights, x, y):
     """What plain descent at rate 1 takes from the readout in one step."""
-    step = rc.LearningStep(network, {APPLIED: rc.Fixed()}, 1.0)
+    step = rc.LearningStep(network, rc.Fixed(), 1.0)
     state = step.init(jax.random.key(0))._replace(weights=weights)
     seen, _ = step.observe(state, x, {APPLIED: None})
     return jax.tree.map(jnp.subtract, weights.readout, step.learn(seen, y)[0].weights.readout)

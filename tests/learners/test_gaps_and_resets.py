@@ -155,7 +155,7 @@ def test_streams_without_a_label_do_not_count_in_the_mean(name):
     ys = jax.nn.softmax(jax.random.normal(keys[1], (STEPS, 3, 2)))
     present = np.array(jax.random.bernoulli(keys[2], 0.4, (STEPS, 3)))
     rows = np.stack([np.roll(reset_rows, i) for i in range(3)], axis=1)
-    first = LearningStep(network, {APPLIED: learner}, 0.0, streams=3).init(jax.random.key(7)).learners[APPLIED]
+    first = LearningStep(network, learner, 0.0, streams=3).init(jax.random.key(7)).learners[APPLIED]
     noise = fixed_noise(learner, network.cell, STEPS, streams=3)
     events = {"reset": rows, "present": present, "noise": noise, "start": first}
     together = take_steps(network, learner, weights, xs, ys, streams=3, **events)
@@ -179,7 +179,7 @@ def test_streams_without_a_label_do_not_count_in_the_mean(name):
 
 def test_an_error_or_credit_of_your_own_stands_for_a_label():
     network, weights, xs, ys, path = setting("lstm")
-    step = LearningStep(network, {APPLIED: rc.RTRL()}, 0.1)
+    step = LearningStep(network, rc.RTRL(), 0.1)
     state = step.init(jax.random.key(1))._replace(weights=weights)
     seen, output = step.observe(state, xs[0], step.noise(jax.random.key(0), 1))
     loss, error = network.loss(output, ys[0])
@@ -196,20 +196,20 @@ def test_an_error_or_credit_of_your_own_stands_for_a_label():
     assert distance(flat(same.gradients[APPLIED]), np.ones(3) @ path.Mbar[0][3:]) < 1e-12
 
 
-def test_a_step_built_without_gaps_or_resets_says_so():
+def test_a_state_of_a_run_without_gaps_or_resets_says_so():
     network, _, xs, ys, _ = setting("rnn")
-    step = LearningStep(network, {APPLIED: rc.RFLO()}, 0.1)
-    state, noise = step.init(jax.random.key(1)), step.noise(jax.random.key(0), 1)
-    with pytest.raises(ValueError, match="resets=True"):
-        step.observe(state, xs[0], noise, jnp.array(True))
-    seen, _ = step.observe(state, xs[0], noise)
-    with pytest.raises(ValueError, match="gaps=True"):
+    step = LearningStep(network, rc.RFLO(), 0.1)
+    state = step.start_from(network.init(jax.random.key(1)), jax.random.key(0))
+    with pytest.raises(ValueError, match=r"without resets: start from the state that `LearningStep.init` returns"):
+        step.observe(state, xs[0], reset=jnp.array(True))
+    seen, _ = step.observe(state, xs[0])
+    with pytest.raises(ValueError, match="without missing labels: start from"):
         step.learn(seen, ys[0], jnp.array(True))
 
 
 def test_both_functions_can_be_jitted_and_vmapped():
     network, _, xs, ys, _ = setting("leaky rnn")
-    step = LearningStep(network, {APPLIED: rc.UORO()}, 0.1)
+    step = LearningStep(network, rc.UORO(), 0.1)
     noise = jax.tree.map(lambda rows: rows[0], step.noise(jax.random.key(2), 1))
 
     def one(key):

@@ -34,7 +34,7 @@ def program(network, learner, ours: Callable, d, move=held, first=None):
     It returns the last P, and each step's loss, state, credit, what the learner carries, and the gradient of P. `move`
     returns the next P and what the learner goes on with.
     """
-    step = rc.LearningStep(network, {APPLIED: learner}, 1.0)  # so that a step takes away the gradient
+    step = rc.LearningStep(network, learner, 1.0)  # so that a step takes away the gradient
 
     def take(carry, row):
         P, state = carry

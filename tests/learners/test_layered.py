@@ -271,7 +271,7 @@ def test_a_stack_learns_layer_by_layer(streams):
 def test_a_saved_model_goes_on_as_it_would_have(tmp_path):
     learner = Layered((rc.UORO(), rc.RFLO()), RandomTargets())
     network = rc.Network(Stack(rc.RNN(2, 4), rc.LSTM(4, 3), skip=True), 1, loss=rc.SquaredError())
-    model = rc.Online(rc.OnlineStep(rc.LearningStep(network, {"applied": learner}, 0.01, gaps=True)), key=1)
+    model = rc.Online(rc.OnlineStep(rc.LearningStep(network, learner, 0.01)), key=1)
     xs = np.random.default_rng(0).normal(size=(40, 2))
 
     def outputs(model, rows):
@@ -318,7 +318,7 @@ def general():
     ],
 )
 def test_what_does_not_go_together_is_one_clear_error(learner, cell, message):
-    step = lambda: rc.LearningStep(rc.Network(cell, 2), {"applied": learner}, 0.1)
+    step = lambda: rc.LearningStep(rc.Network(cell, 2), learner, 0.1)
     if message is None:
         step()
         return

@@ -141,7 +141,7 @@ LEARNERS = {
 
 def masked_learning(network, learner, weights, xs, ys, mask, rate):
     """Plain gradient descent on full matrices that is set back to zero outside the mask after each step."""
-    step, one = compiled_step(network, learner, rate, 1, False, False)
+    step, one = compiled_step(network, learner, rate, 1)
     state = step.init(jax.random.key(1))._replace(weights=weights)
     only = lambda gate: gate if gate.rec is None else gate._replace(rec=gate.rec * mask)
     for x, y, nu in zip(xs, ys, [None] * len(xs), strict=True):

@@ -274,7 +274,7 @@ def test_a_model_too_large_to_be_packed():
 def test_where_labels_come_with_their_rows_the_cell_runs_once(horizon):
     """Counted in the compiled program: an LSTM multiplies its four recurrent matrices once, or for both states."""
     network = rc.Network(rc.LSTM(2, 33), 1, rc.SquaredError())
-    step = rc.OnlineStep(rc.LearningStep(network, {"applied": rc.Fixed()}, 0.1, gaps=True), horizon)
+    step = rc.OnlineStep(rc.LearningStep(network, rc.Fixed(), 0.1), horizon)
     model = rc.Online(step)
     model.learn_many(np.ones((3, 2)), np.ones((3, 1)))
     program = model._program(model._kind).lower(*model._packed, model._buffer).compile().as_text()

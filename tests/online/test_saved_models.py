@@ -125,7 +125,7 @@ def with_own_cell():
     own = eqx.nn.GRUCell(2, 3, dtype="float32", key=jax.random.key(0))
     cell = rc.GeneralCell(own, 2, jnp.zeros(3, "float32"))
     network = rc.Network(cell, 1, rc.SquaredError())
-    step = rc.LearningStep(network, {"applied": rc.UORO()}, 0.01, gaps=True)
+    step = rc.LearningStep(network, rc.UORO(), 0.01)
     return rc.Online(rc.OnlineStep(step))
 
 

@@ -14,7 +14,6 @@ from river import compose, datasets, evaluate, metrics, preprocessing, time_seri
 
 import recurra as rc
 from recurra.river import RNNClassifier, RNNForecaster, RNNRegressor
-from recurra.step import APPLIED
 
 NAMES = ["a", "b", "c"]
 
@@ -33,7 +32,7 @@ def plain(columns, lags=0, readout=None, rate=1e-3, key=0):
     """The model behind an estimator, of the library's own parts."""
     wide = columns + max(lags - 1, 0)
     network = rc.Network(rc.RNN(wide, 4), 1, rc.SquaredError(), skip=True)
-    learning = rc.LearningStep(network, {APPLIED: rc.RFLO()}, rc.Adam(rate, clip=1.0), gaps=True, readout=readout)
+    learning = rc.LearningStep(network, rc.RFLO(), rc.Adam(rate, clip=1.0), readout=readout)
     return rc.Online(rc.OnlineStep(learning, 0, max(lags, 1), 1 if lags > 1 else 0), key)
 
 
@@ -95,7 +94,7 @@ def test_a_classifier_is_the_model_behind_it():
     X, _ = numbers()
     classes = [0, 1, 2, 3] * 15
     network = rc.Network(rc.RNN(4, 4), 4, rc.SoftmaxCrossEntropy(), skip=True)
-    learning = rc.LearningStep(network, {APPLIED: rc.RFLO()}, rc.Adam(3e-3, clip=1.0), gaps=True)
+    learning = rc.LearningStep(network, rc.RFLO(), rc.Adam(3e-3, clip=1.0))
     model = rc.Online(rc.OnlineStep(learning, scale_target=False))
     classifier = RNNClassifier(n=4)
     for features, row, label in zip(as_dicts(X), np.c_[X, np.zeros(60)], classes, strict=True):

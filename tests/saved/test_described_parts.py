@@ -23,9 +23,7 @@ from recurra.saved.parts import FUNCTIONS, PARTS, NotDescribedError, described, 
 
 def step_of(learner=None, cell=None, **how):
     network = rc.Network(cell or rc.RNN(2, 3), 2, how.pop("loss", rc.SquaredError()), how.pop("random_feedback", False))
-    return rc.LearningStep(
-        network, {"applied": learner or rc.RFLO(), **how.pop("probes", {})}, how.pop("rate", 0.1), **how
-    )
+    return rc.LearningStep(network, learner or rc.RFLO(), how.pop("rate", 0.1), **how)
 
 
 EXAMPLES = [
@@ -42,7 +40,7 @@ EXAMPLES = [
     rc.KFRTRL(initial_scale=jnp.float32(0.1)), rc.KeRNL(learning_rate=np.float64(0.3), late_perturbation=True),
     rc.SGD(0.1, 0.9), rc.Adam(1e-3, clip=1.0), rc.RLS(),
     rc.PerGate(rc.LRU(2, 3), rc.SGD(0.1, 0.9), {"nu": rc.Adam(1e-4)}), rc.DelayedStep(step_of(rate=rc.Adam()), rows=3),
-    step_of(), step_of(rc.UORO(), rc.LSTM(2, 3), gaps=True, resets=True, streams=3, random_feedback=True),
+    step_of(), step_of(rc.UORO(), rc.LSTM(2, 3), streams=3, random_feedback=True),
     step_of(probes={"a.b": rc.DNI(target_interval=7), "": rc.RTRL(), "ü": rc.Fixed()}, rate=0.0),
 ]  # fmt: skip
 
@@ -117,6 +115,12 @@ def test_a_field_that_had_another_name_in_an_earlier_version_is_found():
         document = described(part)
         document["fields"]["rate"] = document["fields"].pop("learning_rate")
         assert rebuilt(document) == part
+    step = step_of(probes={"exact": rc.RTRL()}, streams=2)
+    document = described(step)
+    fields = document["fields"]
+    learners = {"applied": fields.pop("learner"), **fields.pop("probes")["dict"]}
+    fields |= {"learners": {"dict": learners}, "gaps": True, "resets": False}
+    assert rebuilt(document) == step
 
 
 @pytest.mark.parametrize(

@@ -145,7 +145,7 @@ def test_what_a_learner_returns(case):
         with pytest.raises(TypeError, match=message):
             train(probes={"own": learner}, record={"state": rc.record.state})
         with pytest.raises(TypeError, match=message):
-            rc.LearningStep(network(), {"applied": learner}, 0.1)
+            rc.LearningStep(network(), learner, 0.1)
 
 
 @pytest.mark.parametrize("case", LOSSES)
@@ -222,7 +222,7 @@ FEW = ("rtrl", "uoro", "rflo", "e-bptt", "dni")
 def test_broadcasting_is_never_left_to_jax(name):
     """Programs that forbid it for themselves can use the library."""
     with jax.numpy_rank_promotion("raise"):
-        step = rc.LearningStep(rc.Network(rc.LSTM(2, 3), 2), {"applied": FOR_ONE_LAYER[name]()}, 0.1, gaps=True)
+        step = rc.LearningStep(rc.Network(rc.LSTM(2, 3), 2), FOR_ONE_LAYER[name](), 0.1)
 
         def first(key):
             row = jax.tree.map(lambda leaf: leaf[0], step.noise(key, 2))

@@ -35,7 +35,9 @@ class Problem:
     """Rows with gaps and resets, and a run over some of them."""
 
     def __init__(self, learners):
-        self.step = step = LearningStep(rc.Network(rc.RNN(2, 3), 2), learners, rc.SGD(0.1, 0.9), gaps=True, resets=True)
+        probes = {name: probe for name, probe in learners.items() if name != APPLIED}
+        learner = learners[APPLIED]
+        self.step = step = LearningStep(rc.Network(rc.RNN(2, 3), 2), learner, rc.SGD(0.1, 0.9), probes)
         rng = np.random.default_rng(0)
         label = rng.random((ROWS, 2))
         self.x, self.y = jnp.asarray(rng.normal(size=(ROWS, 2))), jnp.asarray(label / label.sum(1, keepdims=True))

@@ -11,7 +11,6 @@ import recurra as rc
 from recurra.cells.tick import Tick
 from recurra.engine.experiment import Experiment
 from recurra.linalg import cleared, dense, zeros_like
-from recurra.step import APPLIED
 from recurra.training.recording import StepRecorder
 
 #: learners for networks of few units, without those that need several layers, or sparse weights
@@ -83,9 +82,8 @@ def drive(network, learner, weights, xs, ys, noise=None, state=None, first=0, an
 
 def experiment(network, learner, task, optimizer=0.01, probes=None, record=None, streams=1):
     """What `train` hands to an engine."""
-    learners = {APPLIED: learner, **(probes or {})}
-    step = rc.LearningStep(network, learners, optimizer, streams)
-    return Experiment(step, task, StepRecorder.of(record or {}, learners))
+    step = rc.LearningStep(network, learner, optimizer, probes or {}, streams)
+    return Experiment(step, task, StepRecorder.of(record or {}, step.learners))
 
 
 def flat(tree):

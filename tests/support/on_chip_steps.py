@@ -10,7 +10,6 @@ from driving import flat
 from recurra.engine.experiment import Experiment, Kept
 from recurra.engine.on_chip.fold import rounds, take
 from recurra.engine.on_chip.loop import How, loop
-from recurra.step import APPLIED
 from recurra.tasks.base import Rows
 
 STEPS = 20
@@ -19,8 +18,8 @@ PLAYED, BUILT = How(warps=1, interpret=True), How(warps=1)
 
 def shapes(cell, learner, n_out=2, optimizer=0.02):
     """An experiment, and the shapes of a state and of some rows of inputs, labels and random numbers."""
-    step = rc.LearningStep(rc.Network(cell, n_out), {APPLIED: learner}, jnp.asarray(optimizer, "float32"))
-    first = lambda key: (step.init(key)._replace(t=None), step.noise(key, STEPS))
+    step = rc.LearningStep(rc.Network(cell, n_out), learner, jnp.asarray(optimizer, "float32"))
+    first = lambda key: (step.start_from(step.first_weights(key), key)._replace(t=None), step.noise(key, STEPS))
     state, noise = jax.eval_shape(first, jax.random.key(0))
     rows = Rows(*(jax.ShapeDtypeStruct((STEPS, size), "float32") for size in (cell.n_in, n_out)))
     return Experiment(step, rc.Add(1, 2)), state, (rows, noise)
@@ -31,7 +30,9 @@ def setting(*parts, **settings):
     experiment, state, (rows, noise) = shapes(*parts, **settings)
     rng = np.random.default_rng(0)
     if any(leaf.dtype.kind not in "fb" for leaf in jax.tree.leaves(state)):  # weights with a list of places
-        state = jax.jit(lambda key: experiment.step.init(key)._replace(t=None))(jax.random.key(0))
+        state = jax.jit(lambda key: experiment.start_from(experiment.step.first_weights(key), key)._replace(t=None))(
+            jax.random.key(0)
+        )
     drawn = lambda like, scale=0.1: (scale * rng.normal(size=like.shape)).astype(like.dtype)
     state, noise = jax.tree.map(lambda leaf: leaf if isinstance(leaf, jax.Array) else drawn(leaf), (state, noise))
     x, y = drawn(rows.x, 1.0), np.exp(drawn(rows.label, 1.0))

@@ -6,7 +6,7 @@ import math
 import numpy as np
 
 import recurra as rc
-from recurra.step import APPLIED, LearningStep
+from recurra.step import LearningStep
 
 CELLS = {"rnn": rc.RNN, "gru": rc.GRU, "lstm": rc.LSTM}
 
@@ -16,7 +16,7 @@ def learning_step(
 ):
     """A step of learning for squared errors, in which labels may be missing. UORO takes random numbers at each step."""
     network = rc.Network(CELLS[cell](n_in, n, dtype=dtype), n_out, rc.SquaredError(), skip=skip)
-    return LearningStep(network, {APPLIED: learner or rc.UORO()}, optimizer, streams, gaps=True, readout=readout)
+    return LearningStep(network, learner or rc.UORO(), optimizer, streams=streams, readout=readout)
 
 
 def plain_step(horizon=0, **kwargs):

@@ -11,9 +11,9 @@ from recurra.step import APPLIED, LearningStep
 
 
 @functools.cache
-def compiled_step(network, learner, optimizer, streams, gaps, resets):
+def compiled_step(network, learner, optimizer, streams):
     """A step of learning, and both of its functions in one compiled call."""
-    step = LearningStep(network, {APPLIED: learner}, optimizer, streams, gaps, resets)
+    step = LearningStep(network, learner, optimizer, streams=streams)
 
     def one(state, x, y, nu, reset, present):
         seen, _ = step.observe(state, x, nu, reset)
@@ -28,7 +28,7 @@ def take_steps(
     """Each step's outcome and the state after it; with no optimizer the weights are held."""
     # A general cell holds arrays, by which nothing can be looked up.
     make = compiled_step.__wrapped__ if any(map(eqx.is_array, jax.tree.leaves(network))) else compiled_step
-    step, one = make(network, learner, optimizer, streams, present is not None, reset is not None)
+    step, one = make(network, learner, optimizer, streams)
     state = step.init(jax.random.key(1))._replace(weights=weights)
     if start is None and streams == 1:
         start = learner.init(network.cell, weights.cell, jax.random.key(1), network.n_out)
@@ -50,5 +50,5 @@ def gradients(visited):
 
 def fixed_noise(learner, cell, steps, streams=1):
     """The noise that `take_steps` draws by itself."""
-    step = LearningStep(rc.Network(cell, 2), {APPLIED: learner}, 0.0, streams)
+    step = LearningStep(rc.Network(cell, 2), learner, 0.0, streams=streams)
     return step.noise(jax.random.key(2), steps)[APPLIED]

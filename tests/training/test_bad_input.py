@@ -69,8 +69,7 @@ BAD_INPUT = [
     ("cell as make", lambda: rc.GeneralCell(GRU_CELL, 2, jnp.zeros(4), make=GRU_CELL), "build a GRUCell from a key"),
     ("chunk", lambda: rc.ScanEngine(chunk=0), "`chunk` of ScanEngine must be at least 1"),
     ("group", lambda: rc.ScanEngine(group=0), "`group` of ScanEngine must be at least 1"),
-    ("no applied learner", lambda: rc.LearningStep(mimic_net(), {"a": rc.RFLO()}, 0.1), "'applied'"),
-    ("steps without resets", lambda: observed(resets=False), "LearningStep(resets=True)"),
+    ("a probe that trains", lambda: probed({"applied": rc.RFLO()}), "A probe cannot be called 'applied'"),
     ("nan input", lambda: rc.Arrays(bad(np.nan), bad(0.5)), "row 3, column 1 is nan"),
     ("infinite label", lambda: rc.Arrays(bad(0.5), bad(np.inf)), "`labels` must be finite"),
     ("text", lambda: rc.Arrays(np.array([["a", "b"]]), np.zeros((1, 2))), "must hold real numbers"),
@@ -105,9 +104,8 @@ def spike(x):
 spike.defvjp(lambda x: (spike(x), x), lambda x, g: (g * jnp.exp(-x * x),))
 
 
-def observed(**kinds):
-    step = rc.LearningStep(mimic_net(), {"applied": rc.RFLO()}, 0.1, **kinds)
-    step.observe(step.init(jax.random.key(0)), jnp.zeros(2), {"applied": None}, reset=jnp.array(True))
+def probed(probes):
+    return rc.LearningStep(mimic_net(), rc.RFLO(), 0.1, probes)
 
 
 def mimic():
@@ -148,13 +146,17 @@ WRONG_TYPES = {
     "train(engine=rc.OnChipEngine())": "it needs an NVIDIA GPU, and JAX computes on",
     "train(engine=rc.OnChipEngine(warps=3))": "`warps` of OnChipEngine must be a power of two",
     "train(checkpoint=7)": "`checkpoint` must be a file",
+    "rc.LearningStep(net, {'applied': rc.RFLO()}, 0.1)": "`learner` must be a learner such as recurra.RFLO(), and is {",
+    "rc.LearningStep(net, rc.RFLO(), 0.1, [rc.RTRL()])": "`probes` must map names to learners",
+    "rc.LearningStep(net, rc.RFLO(), 0.1, {'x': 0.1})": "The learner 'x' must be a learner",
 }
 WITHOUT_CHECKS = """
 import json, sys
 import jax.numpy as jnp, numpy as np, optax
 import recurra as rc
+net = rc.Network(rc.RNN(2, 3), 2)
 def train(**settings):
-    return rc.train(rc.Network(rc.RNN(2, 3), 2), rc.RFLO(), rc.Add(1, 2), steps=10, progress=False, **settings)
+    return rc.train(net, rc.RFLO(), rc.Add(1, 2), steps=10, progress=False, **settings)
 def message(call):
     try:
         return f"no error: {eval(call)}"
@@ -193,7 +195,7 @@ def test_bad_input_is_one_clear_error(call, message):
 
 def test_many_terms_are_said_to_take_long():
     with pytest.warns(UserWarning, match="each step decomposes 66 terms"):
-        rc.LearningStep(rc.Network(rc.RNN(2, 64), 2), {"applied": rc.ROK(r=65)}, 0.1)
+        rc.LearningStep(rc.Network(rc.RNN(2, 64), 2), rc.ROK(r=65), 0.1)
 
 
 @pytest.mark.parametrize("name", [name for name, learner in rc.LEARNERS.items() if learner.about.unitwise])

@@ -11,7 +11,6 @@ import pytest
 import recurra as rc
 from recurra.engine.experiment import Experiment
 from recurra.engine.protocol import Members
-from recurra.step import APPLIED
 from small_runs import train
 
 slow = pytest.mark.slow
@@ -65,8 +64,9 @@ def test_one_row_ahead_is_the_same_as_labels_moved_by_a_row(learner):
 @functools.cache
 def parts(network, learner, gaps, resets):
     """A step of learning, and its functions, compiled."""
-    step = rc.LearningStep(network, {APPLIED: learner}, rc.Adam(0.01), 1, gaps, resets)
-    return Experiment(step, rc.Arrays(*series())), *map(eqx.filter_jit, (step.observe, step.learn, network.forward))
+    step = rc.LearningStep(network, learner, rc.Adam(0.01))
+    whole = Experiment(step, rc.Arrays(*series()), gaps=gaps, resets=resets)
+    return whole, *map(eqx.filter_jit, (step.observe, step.learn, network.forward))
 
 
 def by_hand(network, learner, x, y, h, present=None, reset=None, leads=True):

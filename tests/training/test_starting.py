@@ -77,7 +77,7 @@ def test_a_run_goes_on_from_states_as_if_it_had_not_stopped(learner):
 def test_a_state_of_a_loop_of_one_s_own_goes_on_in_the_form_it_has(learner):
     """RTRL as published, which the engine would otherwise put another form in the place of."""
     x, y = map(jnp.asarray, rows(60))
-    step, one = compiled_step(regression(), learner, 0.05, 1, False, False)
+    step, one = compiled_step(regression(), learner, 0.05, 1)
     state, losses = step.init(jax.random.key(3)), []
     for t in range(60):
         middle = state if t == 37 else middle if t else None
@@ -96,7 +96,7 @@ def test_published_states_have_no_tag_and_serve_a_loop_of_one_s_own():
     x, y = map(jnp.asarray, rows(60))
     whole = run(rc.Arrays(x, y), rc.RFLO(), 60, optimizer=0.05, seeds=1)
     state = run(rc.Arrays(x[:59], y[:59]), rc.RFLO(), 59, optimizer=0.05, seeds=1).states
-    _, one = compiled_step(regression(), rc.RFLO(), 0.05, 1, False, False)
+    _, one = compiled_step(regression(), rc.RFLO(), 0.05, 1)
     state = jax.tree.map(lambda leaf: jnp.asarray(leaf[0]), state)
     _, outcome = one(state, x[59], y[59], {APPLIED: None}, None, None)
     np.testing.assert_allclose(outcome.loss, whole.loss[0, 59], rtol=1e-9)
@@ -106,7 +106,7 @@ def test_published_states_have_no_tag_and_serve_a_loop_of_one_s_own():
 def test_a_run_goes_on_from_a_live_model(learner):
     """The model's own next prediction errors are the oracle; it is half-way through a span of RTRL's faster form."""
     x, y = rows(60)
-    step = rc.LearningStep(regression(), {APPLIED: learner}, 0.05, gaps=True)
+    step = rc.LearningStep(regression(), learner, 0.05)
     model = rc.Online(rc.OnlineStep(step, scale_inputs=False, scale_target=False))
     model.learn_many(x[:37], y[:37])
     first = model.learning
@@ -138,7 +138,7 @@ def test_weights_that_do_not_fit_are_refused_with_what_is_wrong():
     ]:
         with pytest.raises(kind, match=match):
             run(task, weights=weights)
-    state = rc.LearningStep(regression(), {APPLIED: rc.RFLO()}, 0.01).init(jax.random.key(0))
+    state = rc.LearningStep(regression(), rc.RFLO(), 0.01).init(jax.random.key(0))
     for weights, match in [
         (state._replace(t=np.array([1, 2])), r"must have come equally far, and their `t` are \[1, 2\]"),
         (state._replace(t=np.array(2**31 - 5)), "both together must stay below"),
@@ -194,7 +194,7 @@ def test_a_trained_network_goes_on_online_as_a_longer_run_would(learner, cell, h
     longer = run(task(300), learner, 300, record={"z": lambda outcome: outcome.output}, **settings)
     result = run(task(90), learner, 90, **settings)
     model = result.online(2)
-    assert (model.rows, model.horizon, model.step.learning.gaps) == (90, horizon, True)
+    assert (model.rows, model.horizon) == (90, horizon)
     assert_close(model.weights, jax.tree.map(lambda leaf: leaf[1], result.weights), rtol=0)
     predicted = model.learn_many(x[90:], y[90:])
     known = longer.records["z"][1]
