@@ -4,7 +4,9 @@ import contextlib
 import os
 import signal
 import socket
+import threading
 from collections.abc import Callable, Iterator
+from types import FrameType
 from typing import Any
 
 from recurra.training.console import console, say
@@ -80,11 +82,15 @@ def raise_on_signals() -> None:
     keep(raise_once)
 
 
-def raise_once(_: int, __: Any) -> None:
+def raise_once(number: int, frame: FrameType | None) -> None:
     """A handler for `keep`. A signal may come again, as when a terminal closes: that changes nothing.
 
     Only Ctrl-C does, for a person has reasons.
     """
+    if frame is not None and frame.f_code.co_name == "_xla_gc_callback":
+        # Python ignores what is raised in a callback of the garbage collector, and JAX has one: ask again soon.
+        threading.Timer(0.05, os.kill, (os.getpid(), number)).start()
+        return
     _ignore_repeats()
     raise KeyboardInterrupt
 

@@ -190,7 +190,7 @@ def test_a_model_that_grew_is_one_that_was_large_from_the_start(readout, lags):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("forgotten", ["optimizers.1", "inputs.mean", "target.mean", "delayed.lead", "origin_x"])
+@pytest.mark.parametrize("forgotten", ["optimizers.1", "inputs.mean", "target.mean", "origin_x"])
 def test_the_comparison_notices_what_is_forgotten(forgotten):
     recipe = Recipe("test", "rflo", "rnn", 4, 1e-2, "mean", 0, "rls", lags=3)
     narrow, wide, X, y = grown_and_wide(recipe)

@@ -3,7 +3,6 @@
 import contextlib
 import json
 import os
-import resource
 import signal
 import subprocess
 import time
@@ -223,14 +222,16 @@ def test_files_may_not_grow(tmp_path, whole):
     """As on a full disk: groups do not fit, and nothing that is half-written is left."""
     out = tmp_path / "out"
     (tmp_path / "study.toml").write_text(STUDY.replace("[3, 4, 5, 6]", "[3, 4]"))
-    limits = lambda: (
-        signal.signal(signal.SIGXFSZ, signal.SIG_IGN),
-        resource.setrlimit(resource.RLIMIT_FSIZE, (6000, resource.RLIM_INFINITY)),
+    limited = (
+        "import resource, signal; signal.signal(signal.SIGXFSZ, signal.SIG_IGN); "
+        "resource.setrlimit(resource.RLIMIT_FSIZE, (6000, resource.RLIM_INFINITY)); "
     )
     command = [*PROGRAM_SMALL, "sweep", "study.toml", "--out", str(out)]
+    at = command.index("-c") + 1
+    in_little = [*command[:at], limited + command[at], *command[at + 1 :]]
     environment = {**os.environ, "XDG_CACHE_HOME": str(tmp_path / "cache")}
     how = {"cwd": tmp_path, "capture_output": True, "text": True, "timeout": 200, "env": environment}
-    done = subprocess.run(command, preexec_fn=limits, **how)
+    done = subprocess.run(in_little, **how)
     assert done.returncode == 1, done.stderr
     assert "File too large" in done.stderr
     assert "Traceback" not in done.stderr

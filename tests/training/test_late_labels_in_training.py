@@ -168,7 +168,7 @@ def test_streams_forecast_as_they_do_alone_if_nothing_is_learned(with_resets):
 def test_how_a_run_is_cut_changes_nothing(engine):
     x, y = series(300)
     whole, cut = (
-        run(rc.Arrays(x, y, horizon=150), rc.UORO(), steps=300, seeds=2, engine=each) for each in (None, engine)
+        run(rc.Arrays(x, y, horizon=150), rc.UORO(), steps=300, seeds=2, engine=each) for each in ("auto", engine)
     )
     assert np.isnan(cut.loss[:, :150]).all()
     np.testing.assert_allclose(cut.loss, whole.loss, rtol=1e-9 if engine.strides else 0)

@@ -12,7 +12,7 @@ import recurra as rc
 from recurra.engine.lazy_rtrl import LazyRTRL
 from recurra.engine.specialise import InForm
 from recurra.step import APPLIED
-from recurra.training import train as training
+from recurra.training import running
 from small_runs import network, regression, series, train
 from taking_steps import compiled_step
 
@@ -242,7 +242,7 @@ def test_states_that_are_too_large_are_left_out_and_what_cannot_go_on_says_so(mo
         plain.online(5)
     with pytest.raises(ValueError, match="`best` needs held-out losses"):
         plain.online(0, best=True)
-    monkeypatch.setattr(training, "MOST_BYTES", 0)
+    monkeypatch.setattr(running, "MOST_BYTES", 0)
     result = run(rc.Arrays(x, y), steps=40)
     assert result.states is None
     with pytest.warns(UserWarning, match="starts with the trained weights alone"):
