@@ -24,7 +24,7 @@ types: $(STAMP)
 check: $(STAMP)
 	$(VENV)/bin/python -m pytest -n auto --maxprocesses 4 --dist worksteal
 
-# Also what takes long, about half an hour on two cores: by hand, before a release.
+# Also what takes long, about an hour on two cores: by hand, before a release.
 test-all: lint types
 	$(VENV)/bin/python -m pytest -m '' -n auto --maxprocesses 4 --dist worksteal
 
