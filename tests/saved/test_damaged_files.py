@@ -187,7 +187,8 @@ path, kills = Path(sys.argv[1]), int(sys.argv[2])
 chance, number, inside = random.Random(0), 0, 0
 write = lambda i: archive.write(path, "model", {"x": np.full(300_000, i, np.int32)}, {"i": i})
 write(0)
-for _ in range(kills):
+ends = time.monotonic() + 300
+while inside < kills and time.monotonic() < ends:  # so many kills have to come while a file is half written
     child = os.fork()
     if not child:
         while True:
@@ -207,11 +208,11 @@ print(inside, number)
 """
 
 
-@pytest.mark.parametrize("kills", [12, pytest.param(300, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("kills", [4, pytest.param(100, marks=pytest.mark.slow)])
 def test_a_kill_inside_a_write_leaves_a_file_that_can_be_read(tmp_path, kills):
     command = [sys.executable, "-W", "ignore", "-c", KILLED, tmp_path / "a", str(kills)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=600)
     assert done.returncode == 0, done.stderr
     inside, written = map(int, done.stdout.split())
-    assert inside > kills // 3  # so many kills came while a file was half written
+    assert inside == kills
     assert written > 0
