@@ -16,7 +16,7 @@ from recurra.cli import app
 from recurra.saved.archive import read
 
 STANDIN = [sys.executable, str(Path(__file__).parents[1] / "support" / "learning_standin.py")]
-HOW = ["learn", "a.csv", "--target", "y", "--horizon", "2", "--interval", "0.9", "--checkpoint", "c.learn",
+HOW = ["learn", "a.csv", "--target", "y", "--horizon", "2", "--coverage", "0.9", "--checkpoint", "c.learn",
        "--checkpoint-every", "0", "--predictions", "p.csv", "--json", "--on-bad", "skip"]  # fmt: skip
 
 

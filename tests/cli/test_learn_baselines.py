@@ -78,6 +78,23 @@ def test_the_reference_tells_a_wrong_lead_and_a_wrong_ridge():
         assert not np.allclose(found, by_brute_force(values, lead, 24, ridge), rtol=1e-4)
 
 
+@pytest.mark.parametrize("lead", [1, 5])
+def test_least_squares_is_rivers_bayesian_regression_of_the_change(lead):
+    """The prior of the weights is the last value: River's, whose prior is 0, regresses what is added to it."""
+    linear_model = pytest.importorskip("river.linear_model")
+    values = a_series(600, lead)
+    mean, deviation = values[:START].mean(), values[:START].std()
+    z = (values - mean) / deviation
+    features = lambda t: {**{lag: z[max(t - lag, 0)] for lag in range(24)}, "constant": 1.0}
+    river, wanted = linear_model.BayesianLinearRegression(alpha=1, beta=1), []
+    for t in range(600):
+        if t >= START:
+            river.learn_one(features(t - lead), z[t] - z[t - lead])
+        change = river.predict_one(features(t)) if t >= START else 0.0
+        wanted.append((z[t] + change) * deviation + mean)
+    np.testing.assert_allclose(seen(LeastSquares(lead), values), wanted, rtol=1e-12)
+
+
 def test_least_squares_finds_a_linear_rule_and_nothing_leaks():
     rng = np.random.default_rng(1)
     values = [1.0, 0.5]

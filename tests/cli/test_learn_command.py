@@ -109,7 +109,7 @@ def test_nothing_depends_on_how_the_rows_are_cut(learn, monkeypatch):
     kept = []
     for batch in (1, 7, 1024):
         monkeypatch.setattr(run, "BATCH", batch)
-        how = ("--target", "y", "--horizon", 2, "--interval", 0.8, "--json", "--force")
+        how = ("--target", "y", "--horizon", 2, "--coverage", 0.8, "--json", "--force")
         status, out, _ = learn("a.csv", *how, "--predictions", "p.csv", "--checkpoint", f"{batch}.learn")
         assert status == 0
         arrays, document = read(f"{batch}.learn", "learn")
@@ -137,7 +137,7 @@ def test_a_baseline_that_wins_is_named_with_its_period(learn):
 
 def test_the_interval_holds_as_often_as_asked_for(learn):
     Path("a.csv").write_text(table(some_rows(1500)))
-    status, out, _ = learn("a.csv", "--target", "y", "--interval", 0.9, "--json", "--predictions", "p.csv")
+    status, out, _ = learn("a.csv", "--target", "y", "--coverage", 0.9, "--json", "--predictions", "p.csv")
     assert status == 0
     lines = [line for line in lines_of("p.csv") if line["low"]]
     inside = [float(line["low"]) <= float(line["truth"]) <= float(line["high"]) for line in lines]
@@ -251,7 +251,7 @@ def test_a_model_that_diverges_ends_the_run_and_leaves_the_checkpoint(learn, mon
 
 def test_a_run_in_parts_is_the_run_at_once_bit_for_bit(learn):
     rows = some_rows(500, 3, 0.1)
-    how = ("--target", "y", "--horizon", 3, "--interval", 0.9, "--ignore", "level", "--json")
+    how = ("--target", "y", "--horizon", 3, "--coverage", 0.9, "--ignore", "level", "--json")
     Path("a.csv").write_text(table(rows))
     wanted = learn("a.csv", *how, "--predictions", "all.csv", "--checkpoint", "all.learn")[1]
     for count in (1, 2, 130, 131, 499, 500):
@@ -274,7 +274,7 @@ def test_a_run_in_parts_is_the_run_at_once_bit_for_bit(learn):
         (("--ignore", "x,level"), "--ignore is x,level, and was level"),
         (("--key", 7), "--key is 7, and was 0"),
         (("--learner", "uoro"), "--learner is uoro, and was not given"),
-        (("--interval", 0.5), "--interval is 0.5, and was not given"),
+        (("--coverage", 0.5), "--coverage is 0.5, and was not given"),
     ],
 )
 def test_changed_settings_are_refused(learn, changed, said):
@@ -347,14 +347,14 @@ def test_files_of_others_are_not_overwritten(learn):
         (("--checkpoint", "."), "which is a folder"),
         (("--predictions", "a.csv", "--force"), "which is the input"),
         (("--checkpoint", "c", "--predictions", "c"), "choose two names"),
-        (("--interval", "1.5"), "between 0 and 1"),
-        (("--interval", "nan"), "between 0 and 1"),
+        (("--coverage", "1.5"), "between 0 and 1"),
+        (("--coverage", "nan"), "between 0 and 1"),
         (("--learning-rate", "-1"), "above 0"),
         (("--learner", "ouro"), "did you mean 'uoro'?"),
         (("--cell", "transformer"), "choose from rnn, gru, lstm"),
         (("--on-bad", "panic"), "choose from stop, skip"),
         (("--horizon", "-1"), "--horizon"),
-        (("--demo", "laser"), "Name one input"),
+        (("--demo", "sea"), "Name one input"),
         (("--checkpoint-every", "nan"), "a number of seconds"),
     ],
 )
@@ -373,8 +373,8 @@ def test_wrong_options_are_explained(learn, arguments, said):
         (("a.cvs", "--target", "y"), "Did you mean a.csv?"),
         ((".", "--target", "y"), "is a folder"),
         (("-", "--target", "y", "--follow"), "`follow` is for files"),
-        (("--demo", "lazer"), "did you mean 'laser'?"),
-        (("--demo", "laser", "--follow"), "a demo does not grow"),
+        (("--demo", "lorentz"), "did you mean 'lorenz'?"),
+        (("--demo", "sea", "--follow"), "a demo does not grow"),
     ],
 )
 def test_wrong_inputs_are_explained(learn, arguments, said):

@@ -53,7 +53,7 @@ class Page(HTMLParser):
 
 def test_the_page_stands_alone_and_tells_it_all(learn):
     put(some_rows(600))
-    status, _, err = learn("a.csv", "--target", "y", "--interval", 0.8, "--out", "page", "--on-bad", "skip")
+    status, _, err = learn("a.csv", "--target", "y", "--coverage", 0.8, "--out", "page", "--on-bad", "skip")
     assert status == 0
     assert "The page is page/index.html.\n" in err
     page = Page(Path("page/index.html").read_text())
@@ -154,6 +154,22 @@ def test_windows_are_joined_and_lose_nothing():
     for first, last, found in zip([0, *ends[:-1]], ends, errors, strict=True):
         wrong = forecasts[first:last] - truth[first:last, None]
         np.testing.assert_allclose(found, np.sqrt(np.nanmean(wrong**2, axis=0)), rtol=1e-12)
+
+
+def test_errors_are_those_of_river():
+    metrics = pytest.importorskip("river.metrics")
+    rng = np.random.default_rng(0)
+    truth, forecasts = 100 * rng.normal(size=5000), 100 * rng.normal(size=(5000, 2))
+    truth[rng.random(5000) < 0.3] = np.nan
+    scores = Scores(2)
+    scores.add(truth, forecasts)
+    for column, found in enumerate(scores.total()):
+        wanted = metrics.RMSE(), metrics.MAE()
+        for y, forecast in zip(truth, forecasts[:, column], strict=True):
+            if np.isfinite(y):
+                for metric in wanted:
+                    metric.update(y, forecast)
+        np.testing.assert_allclose(found, [metric.get() for metric in wanted], rtol=1e-12)
 
 
 def test_shares_are_noted_evenly_however_long_a_run_is():

@@ -2,6 +2,9 @@
 
 Each takes in the value of a row, NaN if it is missing, and forecasts the row `lead` rows later. Until it knows better
 it forecasts the last value, so that all are scored on the same rows.
+
+They are our own: River, which is an extra, has no seasonal naive forecast that takes gaps or looks for its period, and
+its `BayesianLinearRegression`, which a test compares with `LeastSquares`, has no arrays to save between two rows.
 """
 
 import math

@@ -189,7 +189,9 @@ class Saved:
     def __init__(self, path: Path):
         try:
             self.arrays, document = read(path, KIND)
-            self.settings: dict[str, Any] = document["settings"]
+            self.settings: dict[str, Any] = dict(document["settings"])
+            if "interval" in self.settings:  # as 0.1 called it
+                self.settings["coverage"] = self.settings.pop("interval")
             self.session: dict[str, Any] = document["session"]
             self.layout: dict[str, Any] = document["layout"]
             self.position = Position.of(document["reading"]["position"])

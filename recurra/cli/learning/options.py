@@ -59,7 +59,7 @@ class LearnOptions:
     horizon: int = 1
     model: ModelChoice = field(default_factory=ModelChoice)
     period: int | None = None
-    interval: float | None = None
+    coverage: float | None = None
     skip_bad: bool = False
     stop_when_full: bool = False
     predictions: Path | None = None
@@ -71,8 +71,8 @@ class LearnOptions:
 
     def __post_init__(self) -> None:
         rate = self.model.learning_rate
-        if self.interval is not None and not 0 < self.interval < 1:
-            raise SettingsError(f"`interval` must be between 0 and 1, such as 0.9, and is {self.interval}.")
+        if self.coverage is not None and not 0 < self.coverage < 1:
+            raise SettingsError(f"`coverage` must be between 0 and 1, such as 0.9, and is {self.coverage}.")
         if rate is not None and not (rate > 0 and math.isfinite(rate)):
             raise SettingsError(f"`learning_rate` must be a finite number above 0, and is {rate}.")
         if not self.checkpoint_every >= 0:
@@ -89,7 +89,7 @@ class LearnOptions:
             **columns,
             "horizon": self.horizon,
             "period": self.period,
-            "interval": self.interval,
+            "coverage": self.coverage,
             **{name.replace("_", "-"): value for name, value in vars(self.model).items()},
             "predictions": None if self.predictions is None else str(self.predictions),
         }
@@ -122,7 +122,8 @@ def learn_command(
     ] = None,
     follow: Annotated[bool, _option("Wait for rows that are appended to the file.", COLUMNS, "--follow")] = False,
     demo: Annotated[
-        str | None, _option("A real series in place of a file; `--demo list` names them.", COLUMNS, show_default=False)
+        str | None,
+        _option("A series that we bring, to try it; `--demo list` names them.", COLUMNS, show_default=False),
     ] = None,
     on_bad: Annotated[str, _option("At a bad row: stop, or skip it and go on.", COLUMNS)] = "stop",
     learner: Annotated[
@@ -141,7 +142,7 @@ def learn_command(
         _option("Rows of a season, for the baseline; found by itself otherwise.", MODEL, min=1, max=FARTHEST),
     ] = None,
     predictions: Annotated[Path | None, _option("Write a CSV file of predictions.", OUTPUT, show_default=False)] = None,
-    interval: Annotated[
+    coverage: Annotated[
         float | None, _option("Share of rows that low to high should hold, as 0.9.", OUTPUT, show_default=False)
     ] = None,
     out: Annotated[
@@ -167,11 +168,11 @@ def learn_command(
     without a label. The model is compared with the last value, the value a
     season ago, and least squares on the 24 latest values.
     """
-    from recurra.cli.learning.sources import DEMOS
+    from recurra.cli.learning.demos import DEMOS
 
     if demo == "list":
         for name, each in DEMOS.items():
-            print(f"{name:<12} {each.about} ({each.package})")
+            print(f"{name:<12} {each.about}")
         return
     if (file is None) == (demo is None):
         raise SettingsError("Name one input: a file, - for standard input, or --demo NAME (`--demo list` names them).")
@@ -191,7 +192,7 @@ def learn_command(
         columns=ColumnChoice(target, _split(features), _split(ignore), time),
         file=file or "", demo=demo, follow=follow, horizon=horizon,
         model=ModelChoice(learner, cell, n, lags, learning_rate, key),
-        period=period, interval=interval,
+        period=period, coverage=coverage,
         skip_bad=_one_of("on_bad", on_bad, ["stop", "skip"]) == "skip",
         stop_when_full=_one_of("on_full", on_full, ["go-on", "stop"]) == "stop",
         predictions=predictions, out=out, checkpoint=checkpoint, checkpoint_every=checkpoint_every,
@@ -204,7 +205,7 @@ def learn_command(
 
 def _one_of(option: str, value: str, choices: list[str]) -> str:
     if value not in choices:
-        near = difflib.get_close_matches(value.lower(), choices, n=1)
+        near = difflib.get_close_matches(value.lower(), choices, n=1, cutoff=0.65)
         guess = f"did you mean {near[0]!r}? C" if near else "c"
         raise SettingsError(f"`{option}` is {value!r}, which is unknown: {guess}hoose from {', '.join(choices)}.")
     return value

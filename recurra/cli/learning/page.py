@@ -1,14 +1,32 @@
-"""The page of a run: one file that needs no other, and no network."""
+"""The page of a run: one file that needs no other and no network, and the figures that it shows."""
 
+import math
+from collections.abc import Iterable
 from pathlib import Path
+from typing import Any
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.dates import AutoDateLocator, ConciseDateFormatter
+from matplotlib.figure import Figure
+from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
 
 from recurra import __version__
 from recurra.cli.learning import report
-from recurra.cli.learning.figures import all_figures
 from recurra.cli.learning.files import PAGE
 from recurra.cli.learning.report import number
 from recurra.cli.learning.session import Session, notes_of
-from recurra.pages.page import write_page
+from recurra.cli.learning.values import moment
+from recurra.pages.page import PageFigure, write_page
+from recurra.pages.plots import FAINT, INK, MUTED, options, sheet, style
+
+#: points of a curve, and rows of the truth that are drawn as a line
+POINTS, ROWS = 64, 240
+MODEL = "#d1491b"
+#: colours of the baselines, in their order
+BASELINES = ("#8a8a8a", "#2a9d63", "#1a56c4")
+#: colours of a race's members
+MEMBERS = ("#d1491b", "#1a56c4", "#2a9d63", "#b98300", "#6d3fb5", "#1496cf", "#a81226", "#5c5c5c", "#d6409f", "#0b4a24")
 
 
 def write_run(folder: Path, session: Session, name: str) -> Path:
@@ -33,14 +51,162 @@ def _ahead(horizon: int) -> str:
 
 def _settings(session: Session) -> dict[str, str]:
     """What the run was asked for, and what it made of it."""
-    layout, options = session.encoder.layout, session.options
-    asked = {option: value for option, value in options.result_settings().items() if value not in (None, [])}
+    layout = session.encoder.layout
+    asked = {option: value for option, value in session.options.result_settings().items() if value not in (None, [])}
     inputs = ", ".join(session.encoder.names)
     return {
         "target": layout.target.name,
         "inputs": inputs if len(inputs) < 2000 else f"{len(session.encoder.names):,} columns",
         **({"time": layout.time.name} if layout.time else {}),
-        "model": options.model.name,
+        "model": session.options.model.name,
         **{option: ", ".join(value) if isinstance(value, list) else str(value) for option, value in asked.items()},
         "recurra": __version__,
     }
+
+
+def all_figures(session: Session) -> Iterable[PageFigure]:
+    """The figures that there are data for."""
+    caption = (
+        "Root of the mean squared error of each forecast, in parts of the run of equal length. Forecasts are made "
+        "before the value is seen."
+    )
+    if session.scores.scored:
+        yield PageFigure("errors", "Error over time", caption, errors_over_time(session))
+        ahead = f"{session.horizon:,} row{'s' * (session.horizon != 1)} ahead" if session.horizon else "of the same row"
+        shown, kept = min(ROWS, len(session.tail.rows)), len(session.tail.rows)
+        caption = f"Left: the last {shown:,} rows, forecast {ahead}. Right: the last {kept:,} rows."
+        yield PageFigure("predictions", "Predictions beside the truth", caption, predictions(session))
+    drawn = shares(session)
+    if drawn is not None:
+        caption = f"The weights with which the race mixes its members, noted every {session.notes.every:,} rows."
+        yield PageFigure("shares", "What was chosen", caption, drawn)
+
+
+def errors_over_time(session: Session) -> Figure:
+    """The error of each forecast, in parts of the run."""
+    ends, errors = _fewer(*session.scores.windows())
+    with style("errors"):
+        figure = sheet(9.2, 3.6)
+        axes = figure.add_subplot()
+        # Without a period the seasonal forecast is the last value, which shows between the dashes.
+        last, *others = ({"color": each, "linewidth": 1.4} for each in BASELINES)
+        looks = [
+            {"color": MODEL, "linewidth": 2.2, "zorder": 5},
+            {**last, "zorder": 4, "linestyle": (0, (4, 2))},
+            *others,
+        ]
+        for column, (name, look) in enumerate(zip(session.names(), looks, strict=True)):
+            axes.plot(ends, errors[:, column], label=name, marker="o" if len(ends) == 1 else None, **look)
+        _scale(axes, errors[np.isfinite(errors)])
+        axes.set_xlim(0, max(float(ends[-1]) if len(ends) else 1.0, 1.0))
+        axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.0f}"))
+        axes.set(xlabel="rows", ylabel="RMSE")
+        axes.grid(axis="y", color=FAINT, linewidth=0.6)
+        figure.legend(loc="upper left", bbox_to_anchor=(0.06, 1.0), ncols=4, handlelength=1.8, columnspacing=1.6)
+        figure.subplots_adjust(left=0.085, right=0.985, top=0.87, bottom=0.14)
+    return figure
+
+
+def _scale(axes: Axes, errors: np.ndarray) -> None:
+    """A logarithmic axis where no error is 0, with enough numbers at it."""
+    if not errors.size or errors.min() <= 0:
+        return
+    axes.set_yscale("log")
+    wide = errors.max() / errors.min() > 1000
+    axes.yaxis.set_major_locator(LogLocator(subs=(1.0,) if wide else (1.0, 2.0, 5.0)))
+    axes.yaxis.set_minor_locator(NullLocator())
+    axes.yaxis.set_major_formatter(
+        FuncFormatter(lambda value, _: f"{value:,.10g}" if 1e-4 < value < 1e7 else f"{value:.0e}")
+    )
+
+
+def _fewer(ends: np.ndarray, errors: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The same in at most `POINTS` parts: neighbours are joined, and weigh alike."""
+    join = math.ceil(len(ends) / POINTS)
+    if join < 2:
+        return ends, errors
+    groups = [slice(start, start + join) for start in range(0, len(ends), join)]
+    with np.errstate(invalid="ignore"):
+        squares = [_mean(errors[group] ** 2) for group in groups]
+    return np.array([ends[group][-1] for group in groups]), np.sqrt(np.array(squares))
+
+
+def _mean(values: np.ndarray) -> np.ndarray:
+    known = np.isfinite(values)
+    return np.where(known, values, 0).sum(axis=0) / np.where(known.any(axis=0), known.sum(axis=0), math.nan)
+
+
+def predictions(session: Session) -> Figure:
+    """The latest rows: truth and prediction as lines, and one against the other."""
+    rows, seconds, truth, predicted, width = session.tail.rows.T
+    target = session.encoder.layout.target.name
+    with style("predictions"):
+        figure = sheet(9.2, 3.5)
+        lines, dots = figure.subplots(1, 2, width_ratios=(2.6, 1))
+        last = slice(-ROWS, None)
+        moments = _moments(seconds[last])
+        x: Any = rows[last] if moments is None else moments
+        if np.isfinite(width[last]).any():
+            low, high = predicted[last] - width[last], predicted[last] + width[last]
+            level = f"{session.options.coverage:g} interval"
+            lines.fill_between(x, low, high, color=MODEL, alpha=0.15, linewidth=0, label=level)
+        lines.plot(x, truth[last], color=INK, linewidth=1.2, label="truth")
+        lines.plot(x, predicted[last], color=MODEL, linewidth=1.2, label="prediction")
+        _label_rows(lines, moments is not None)
+        lines.set_ylabel(_short(target))
+        lines.margins(x=0.01)
+        lines.legend(loc="upper left", bbox_to_anchor=(0.0, 1.14), ncols=3, borderaxespad=0, handlelength=1.8)
+        known = np.isfinite(truth) & np.isfinite(predicted)
+        dots.plot(truth[known], predicted[known], ".", color=MODEL, markersize=2.5, alpha=0.5, rasterized=True)
+        if known.any():
+            ends = truth[known].min(), truth[known].max()
+            dots.plot(ends, ends, color=MUTED, linewidth=0.9, zorder=1)
+        dots.set(xlabel="truth", ylabel="prediction")
+        dots.tick_params(axis="x", labelrotation=30)
+        figure.subplots_adjust(left=0.085, right=0.985, top=0.88, bottom=0.19, wspace=0.26)
+    return figure
+
+
+def _moments(seconds: np.ndarray) -> list[Any] | None:
+    """Times for an axis; None if not all are known and in order."""
+    if not len(seconds) or not np.isfinite(seconds).all() or (np.diff(seconds) < 0).any():
+        return None
+    found = [moment(value) for value in seconds.tolist()]
+    return None if None in found else found
+
+
+def _label_rows(axes: Axes, are_times: bool) -> None:
+    if are_times:
+        locator = AutoDateLocator()
+        axes.xaxis.set_major_locator(locator)
+        axes.xaxis.set_major_formatter(ConciseDateFormatter(locator))
+        return
+    axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.0f}"))
+    axes.set_xlabel("row")
+
+
+def shares(session: Session) -> Figure | None:
+    """How much each member of a race counted; None without a race."""
+    notes = session.notes
+    if len(notes.rows) < 2 or not notes.names:
+        return None
+    values = np.nan_to_num(notes.shares())
+    with style("shares"):
+        figure = sheet(9.2, 2.9)
+        axes = figure.add_subplot()
+        colours = [MEMBERS[i % len(MEMBERS)] for i in range(len(notes.names))]
+        axes.stackplot(notes.rows, values.T, labels=notes.names, colors=colours, linewidth=0)
+        axes.set_xlim(notes.rows[0], notes.rows[-1])
+        axes.set_ylim(0, 1)
+        axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.0f}"))
+        axes.set(xlabel="rows", ylabel="weight")
+        handles, labels = axes.get_legend_handles_labels()
+        place = options(loc="center left", bbox_to_anchor=(1.01, 0.5), reverse=True, handlelength=1.2)
+        axes.legend(handles, [_short(label, 30) for label in labels], **place)
+        figure.subplots_adjust(left=0.085, right=0.76, top=0.95, bottom=0.17)
+    return figure
+
+
+def _short(text: str, most: int = 40) -> str:
+    """A name that fits. A dollar sign would begin a formula."""
+    return (text if len(text) <= most else text[: most - 1] + "…").replace("$", r"\$")

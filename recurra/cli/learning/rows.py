@@ -1,14 +1,13 @@
 """A table read row by row: CSV from any source, or a Parquet file.
 
-Each row knows the byte where it ends, so that reading can continue from there. Lines of CSV without quotes, which are
-most of them, are split at the separator; for the others the csv module decides. A row that cannot be read says what is
-wrong with it, and the caller decides whether that ends the run.
+The csv module cuts records, from one line or several, and pyarrow reads Parquet. Each row knows the byte where it ends,
+so that reading can continue from there: neither says that. A row that cannot be read says what is wrong with it, and
+the caller decides whether that ends the run.
 """
 
 import codecs
 import csv
 import hashlib
-from collections import deque
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field
 from datetime import date
@@ -17,27 +16,28 @@ from pathlib import Path
 from typing import Any
 
 from recurra.cli.environment import lacking
+from recurra.cli.learning.demos import DEMOS, computed
 from recurra.cli.learning.sources import (
-    DEMOS,
+    LONGEST,
     PARQUET,
     InputError,
     Source,
-    StandardInput,
     beginning,
     memory,
     open_source,
+    standard_input,
 )
 
 #: the separators that are recognised, the likeliest first
 SEPARATORS = (",", ";", "\t", "|")
 #: lines from which the separator is recognised
 SAMPLE = 21
-#: a longer line, in bytes, belongs to no table
-LONGEST = 1 << 24
 #: A quoted cell may have this many lines and bytes, for a quote that is not closed would take the rest of the file.
 QUOTED_LINES, QUOTED_BYTES = 1_000, 1 << 20
 #: rows of a Parquet file that are read at once
 PARQUET_BATCH = 1024
+
+csv.field_size_limit(LONGEST)  # a cell may be as long as a line
 
 
 @dataclass(slots=True)
@@ -89,83 +89,6 @@ def _changed(name: str, position: Position) -> InputError:
     )
 
 
-class Lines:
-    """The lines of a source, with their line ends. A line without an end waits until it has one."""
-
-    def __init__(self, source: Source):
-        self._source = source
-        #: where the next line starts, and how many came before it
-        self.offset, self.number = 0, 0
-        self._lines: deque[bytes] = deque()
-        self._rest = bytearray()  # of the line that is not complete
-
-    @property
-    def ended(self) -> bool:
-        """Whether there are no more lines, and never will be."""
-        return self._source.ended and not self._lines
-
-    def first(self, count: int) -> list[bytes]:
-        """The next lines, at most so many. They are not removed."""
-        while len(self._lines) < count and self._fill():
-            pass
-        return list(self._lines)[:count]
-
-    def pop(self) -> bytes | None:
-        """The next line; None if there is none now."""
-        if not self._lines and not self._fill():
-            return None
-        line = self._lines.popleft()
-        self.offset += len(line)
-        self.number += 1
-        return line
-
-    def give_back(self, lines: list[bytes]) -> None:
-        """Undo as many `pop`s."""
-        self._lines.extendleft(reversed(lines))
-        self.offset -= sum(map(len, lines))
-        self.number -= len(lines)
-
-    def exactly(self, size: int) -> bytes:
-        """The next bytes, or as many of them as there are, before any line is taken."""
-        while len(self._rest) < size and not self._source.ended:
-            block = self._source.read()
-            if not block and not self._source.may_lag:
-                break
-            self._rest += block
-        taken = bytes(self._rest[:size])
-        del self._rest[:size]
-        self.offset += len(taken)
-        return taken
-
-    def skip_to(self, offset: int) -> None:
-        """Continue at a later byte, before any line is taken."""
-        ahead = offset - self.offset
-        if ahead <= len(self._rest):
-            del self._rest[:ahead]
-        else:
-            self._rest.clear()
-            self._source.skip_to(offset)
-        self.offset = offset
-
-    def _fill(self) -> bool:
-        """Read until another line is complete; whether there is one now."""
-        block = self._source.read()
-        while block and b"\n" not in block:
-            self._rest += block
-            if len(self._rest) > LONGEST:
-                line = self.number + len(self._lines) + 1
-                raise InputError(f"{self._source.name}, line {line:,}, is longer than 16 MB: is this a CSV file?")
-            block = self._source.read()
-        *complete, rest = bytes(self._rest + block).split(b"\n")
-        lines = [line + b"\n" for line in complete]
-        if rest and self._source.ended:  # the last line of a file may have no end
-            lines.append(rest)
-            rest = b""
-        self._rest = bytearray(rest)
-        self._lines.extend(lines)
-        return bool(lines)
-
-
 class CsvRows:
     """The rows of CSV text."""
 
@@ -175,7 +98,6 @@ class CsvRows:
         self.columns: list[str] = []
         self.separator = ","
         self._source = source
-        self._lines = Lines(source)
         self._count = 0
         self._start = Position(0, 0, 0, (0, ""))
         self._unfinished = -1  # the byte where a row without a line end ended
@@ -183,11 +105,11 @@ class CsvRows:
     @property
     def ended(self) -> bool:
         """Whether there are no more rows, and never will be."""
-        return self._lines.ended
+        return self._source.ended
 
     def part(self) -> float | None:
         """How much of the table was read, from 0 to 1; None if that is unknown."""
-        return self._lines.offset / self._source.size if self._source.size else None
+        return self._source.offset / self._source.size if self._source.size else None
 
     def close(self) -> None:
         """Release the input."""
@@ -195,18 +117,22 @@ class CsvRows:
 
     def begin(self) -> bool:
         """Read the header once a row follows it; whether one does."""
-        lines = self._lines.first(SAMPLE)
+        lines: list[bytes] = []
+        while len(lines) < SAMPLE and (line := self._source.line()) is not None:
+            lines.append(line)
+        has_ended = self._source.ended
+        self._source.give_back(lines)
         blank = next((i for i, line in enumerate(lines) if not _is_blank(line)), len(lines))
-        if len(lines) - blank < 2 and not self._source.ended:
+        if len(lines) - blank < 2 and not has_ended:
             return False
         _check_text(self.name, b"".join(lines)[:4096])
         if blank == len(lines):
             raise InputError(f"{self.name} is empty: its first line has to name the columns.")
         self.separator = _separator([_without_mark(_decoded(line)) for line in lines[blank:]])
-        skipped = [self._lines.pop() or b"" for _ in range(blank)]
+        skipped = [self._source.line() or b"" for _ in range(blank)]
         row = self._next()
         if row is None:  # a quoted name is not closed yet
-            self._lines.give_back(skipped)
+            self._source.give_back(skipped)
             return False
         if row.problem:
             raise InputError(f"{self.name} has a header that cannot be read: {row.problem}.")
@@ -220,16 +146,16 @@ class CsvRows:
 
     def resume(self, position: Position, separator: str) -> None:
         """Continue from a position; an `InputError` if the table is no longer the same."""
-        header = self._lines.exactly(position.header[0])
-        self._lines.skip_to(position.offset - position.last[0])
-        last = self._lines.exactly(position.last[0])
+        header = self._source.exactly(position.header[0])
+        self._source.skip_to(position.offset - position.last[0])
+        last = self._source.exactly(position.last[0])
         if _digest(header) != position.header or (position.row and _digest(last) != position.last):
             raise _changed(self.name, position)
         inner = CsvRows(memory(self.name, header))
         inner.separator = self.separator = separator
         if (row := inner._next()) is not None:
             self._take_header(row, header)
-        self._lines.number, self._count = position.line, position.row
+        self._source.number, self._count = position.line, position.row
         if not (last or header).endswith(b"\n"):
             self._unfinished = position.offset
 
@@ -239,11 +165,8 @@ class CsvRows:
         The first row of a pipe is waited for a little while. With `patient`, so is each after it.
         """
         found: list[Row] = []
-        usual = self._source.patience
-        while len(found) < limit and (row := self._next()) is not None:
+        while len(found) < limit and (row := self._next(patient or not found)) is not None:
             found.append(row)
-            self._source.patience = usual if patient else 0.0
-        self._source.patience = usual
         return found
 
     def after(self, row: Row | None) -> Position:
@@ -252,66 +175,62 @@ class CsvRows:
             return self._start
         return Position(row.number, *row.end, self._start.header, _digest(row.raw))
 
-    def _next(self) -> Row | None:
+    def _next(self, wait: bool = True) -> Row | None:
         """The next row; None if there is none now."""
-        line = self._lines.pop()
+        line = self._source.line(wait)
         while line is not None and _is_blank(line):
-            line = self._lines.pop()
+            line = self._source.line(wait)
         if line is None:
             return None
-        if self._lines.offset - len(line) == self._unfinished:
+        if self._source.offset - len(line) == self._unfinished:
             raise InputError(
                 f"{self.name}, row {self._count:,}, was not complete when it was read: more was added to the same line "
                 "since. Start anew with another checkpoint, and let every row end with a line end."
             )
-        row = Row(self._count + 1, self._lines.number, line)
-        text = _decoded(line)
-        if row.line == 1:
-            text = _without_mark(text)
-        if '"' not in text:
-            row.cells = text.removesuffix("\n").removesuffix("\r").split(self.separator)
-        elif not self._read_quoted(row, text):
+        row = Row(self._count + 1, self._source.number, line)
+        if not self._read_record(row, wait):
             return None
-        row.end = self._lines.offset, self._lines.number
+        row.end = self._source.offset, self._source.number
         self._count += 1
         return row
 
-    def _read_quoted(self, row: Row, text: str) -> bool:
-        """Fill a row that has quotes, and maybe further lines; whether it is complete."""
-        further: list[bytes] = []
-        starved = False
+    def _read_record(self, row: Row, wait: bool) -> bool:
+        """Fill a row of which the first line was taken; whether it is complete. If not, its lines are given back."""
+        taken, size, is_long = [row.raw], len(row.raw), False
 
         def lines() -> Iterator[str]:
-            nonlocal starved
-            yield text
-            size = len(row.raw)
-            while len(further) < QUOTED_LINES and size < QUOTED_BYTES:
-                line = self._lines.pop()
+            nonlocal size, is_long
+            text = _decoded(row.raw)
+            yield _without_mark(text) if row.line == 1 else text
+            while len(taken) <= QUOTED_LINES and size < QUOTED_BYTES:
+                line = self._source.line(wait)
                 if line is None:
-                    starved = not self._source.ended
                     return
-                further.append(line)
+                taken.append(line)
                 size += len(line)
                 yield _decoded(line)
+            is_long = True
 
         try:
             row.cells = next(csv.reader(lines(), delimiter=self.separator, strict=True))
         except csv.Error as error:
-            self._lines.give_back([row.raw, *further] if starved else further)
-            row.problem = _quoting_problem(str(error))
-            return not starved
-        row.raw = b"".join([row.raw, *further])
+            is_open = "end of data" in str(error)
+            if is_open and not is_long and not self._source.ended:
+                self._source.give_back(taken)
+                return False
+            self._source.give_back(taken[1:])
+            why, _, _ = str(error).partition(" - ")  # csv goes on with advice to programmers
+            row.problem = "a quote is opened and not closed" if is_open else f"it is no valid CSV ({why})"
+        else:
+            row.raw = b"".join(taken)
         return True
 
 
-def _quoting_problem(message: str) -> str:
-    if "limit" in message:
-        return f"a cell has more than {csv.field_size_limit():,} characters"
-    return "a quote is opened and not closed" if "end of data" in message else f"it is no valid CSV ({message})"
-
-
 def _separator(lines: list[str]) -> str:
-    """The separator that gives most rows as many cells as the header; among several, the one with the most cells."""
+    """The separator that gives most rows as many cells as the header; among several, the one with the most cells.
+
+    `csv.Sniffer` refuses a table of one column.
+    """
 
     def rank(mark: str) -> tuple[bool, int, int]:
         try:
@@ -372,14 +291,13 @@ class ParquetRows:
     def _read(self, start: int) -> Iterator[Row]:
         number = 0
         for batch in self._file.iter_batches(PARQUET_BATCH):
-            if number + batch.num_rows <= start:
-                number += batch.num_rows
-                continue
-            for values in zip(*(column.to_pylist() for column in batch.columns), strict=True):
-                number += 1
-                if number > start:
-                    cells = [_as_text(value) for value in values]
-                    yield Row(number, 0, repr(cells).encode("utf-8", "replace"), cells, end=(number, 0))
+            if number + batch.num_rows > start:
+                columns = [_values(column) for column in batch.columns]
+                for at, values in enumerate(zip(*columns, strict=True), number + 1):
+                    if at > start:
+                        cells = [_as_text(value) for value in values]
+                        yield Row(at, 0, repr(cells).encode("utf-8", "replace"), cells, end=(at, 0))
+            number += batch.num_rows
 
     def begin(self) -> bool:
         return True
@@ -413,6 +331,14 @@ class ParquetRows:
         self._file.close()
 
 
+def _values(column: Any) -> list[Any]:
+    """A column as Python's values. Times have microseconds: without pandas, pyarrow refuses to drop further digits."""
+    pyarrow = import_module("pyarrow")
+    if pyarrow.types.is_timestamp(column.type) and column.type.unit == "ns":
+        column = column.cast(pyarrow.timestamp("us", column.type.tz), safe=False)
+    return column.to_pylist()
+
+
 def _as_text(value: Any) -> str:
     if value is None:
         return ""
@@ -433,7 +359,7 @@ def open_rows(name: str, follow: bool) -> Rows:
     if name == "-":
         if follow:
             raise InputError("`follow` is for files: standard input is read until it is closed anyway.")
-        return CsvRows(StandardInput())
+        return CsvRows(standard_input())
     path = Path(name)
     if beginning(path) != PARQUET:
         return CsvRows(open_source(path, follow))
@@ -446,4 +372,5 @@ def open_rows(name: str, follow: bool) -> Rows:
 
 def open_demo(name: str) -> Rows:
     """The rows of a demo."""
-    return CsvRows(memory(f"the demo {name}", DEMOS[name].table()))
+    demo, called = DEMOS[name], f"the demo {name}"
+    return CsvRows(open_source(demo.path(), follow=False, called=called) if demo.file else memory(called, computed()))

@@ -105,7 +105,7 @@ class Session:
         lead = max(self.horizon, 1)
         self.baselines = baselines(lead, options.period)
         self.scores = Scores(1 + len(self.baselines))
-        self.interval = None if options.interval is None else Interval(options.interval)
+        self.interval = None if options.coverage is None else Interval(options.coverage)
         #: forecasts and half-widths on their way to the rows that they are about
         self._own = Delay(self.horizon, 2)
         self._others = Delay(lead, len(self.baselines))
