@@ -78,9 +78,11 @@ def mixing(program: Any, vectors: set[Any]) -> str | None:
             continue
         name, shapes = equation.primitive.name, {var.aval.shape for var in equation.outvars}
         is_known = name in ELEMENTWISE or name in RESHAPING or name in CALLS or name in ("cond", "linear_call")
-        if not is_known or shapes != {taken[0].aval.shape}:
+        programs = list(subprograms(equation))
+        is_read = programs or name in ELEMENTWISE or name in RESHAPING  # what runs a program is known by it alone
+        if not is_known or not is_read or shapes != {taken[0].aval.shape}:
             return name
-        for inner in subprograms(equation):
+        for inner in programs:
             arguments = zip(inner.invars, equation.invars[-len(inner.invars) :], strict=True)
             if found := mixing(inner, {var for var, outside in arguments if outside in taken}):
                 return found

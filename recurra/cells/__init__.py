@@ -1,4 +1,10 @@
-"""What a network is: the protocol, the unit-wise cells, several in a stack, and an adapter for any other."""
+"""What a network is: the protocol, the unit-wise cells, several in a stack, and an adapter for any other.
+
+To register a unit-wise cell, import it below. The command line, study files, saved files and `import recurra` know it
+from there.
+"""
+
+from typing import TYPE_CHECKING
 
 from recurra.cells.alif import ALIF as ALIF
 from recurra.cells.base import Cell as Cell
@@ -33,18 +39,11 @@ from recurra.cells.spiking import triangular as triangular
 from recurra.cells.stack import Stack as Stack
 from recurra.cells.tick import Tick as Tick
 from recurra.cells.unitwise import UnitwiseCell as UnitwiseCell
+from recurra.checks import registered
 
 #: the library's unit-wise cells, by their names on the command line
-CELLS: dict[str, type[UnitwiseCell]] = {
-    "rnn": RNN,
-    "lstm": LSTM,
-    "gru": GRU,
-    "lif": LIF,
-    "alif": ALIF,
-    "lru": LRU,
-    "rtu": RTU,
-    "nonlinear-rtu": NonlinearRTU,
-    "elstm": ELSTM,
-    "columnar-lstm": ColumnarLSTM,
-    "min-gru": MinGRU,
-}
+CELLS: dict[str, type[UnitwiseCell]] = registered(globals(), UnitwiseCell)
+
+if not TYPE_CHECKING:  # a type checker cannot read such a list, and takes all names above
+    #: What `import recurra` offers of this package.
+    __all__ = ["CELLS", "GeneralCell", "Stack", "UnitwiseCell", *(kind.__name__ for kind in CELLS.values())]

@@ -11,6 +11,7 @@ within the step, and then each layer uses its own:
 So any learner that takes any cell learns with a stack, and is as exact as with a single layer.
 """
 
+import dataclasses
 from collections.abc import Sequence
 from itertools import pairwise
 from typing import Any
@@ -62,6 +63,19 @@ class Stack(Cell):
                     f"Layer {number} of Stack, {above.name}, takes {heard[0]} inputs of {heard[1]}, and layer "
                     f"{number - 1}, {below.name}, shows {shown[0]} of {shown[1]}: they must be the same."
                 )
+
+    @staticmethod
+    def fitting(cells: Sequence[Cell], skip: bool = False) -> "Stack":
+        """A stack of these layers, each with as many inputs as the layer below it shows.
+
+        >>> rc.Stack.fitting([rc.RNN(n_in=2, n=16), rc.GRU(n_in=1, n=8)]).cells[1].n_in
+        16
+        """
+        lowest, *others = cells
+        layers = [lowest]
+        for cell in others:
+            layers.append(_with_inputs(cell, layers[-1].shown_width))
+        return Stack(*layers, skip=skip)
 
     @property
     def n_in(self) -> int:  # pyright: ignore[reportIncompatibleVariableOverride]
@@ -171,14 +185,24 @@ class Stack(Cell):
         return _joined(tangents)
 
 
+def _with_inputs(cell: Cell, n_in: int) -> Cell:
+    """The cell, for so many inputs."""
+    if cell.n_in == n_in:
+        return cell
+    if isinstance(cell, Stack):
+        return Stack.fitting([_with_inputs(cell.cells[0], n_in), *cell.cells[1:]], cell.skip)
+    return dataclasses.replace(cell, n_in=n_in)  # pyright: ignore[reportArgumentType]
+
+
 def _after(of_input: Float[Array, " n_in"], delta: Credit) -> Credit:
     """The credit of a layer, not before that of its input is known.
 
     A layer's weights are read for the credit of its input, and then change with its own. If they could change first,
     the compiler would copy them in every step. It forgets an `optimization_barrier` before it chooses an order. What is
-    added is zero, also where the credit of the input is infinite.
+    added is a zero whatever the credit of the input is, also where that is infinite or nan. Only the sign of the zero
+    depends on it, which is enough for the compiler.
     """
-    zero = jnp.minimum(jnp.abs(of_input[0]), 0)
+    zero = jnp.where(of_input[0] > 0, 0.0, -0.0).astype(of_input.dtype)
     return tuple(None if u is None else u + zero for u in delta)
 
 

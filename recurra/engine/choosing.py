@@ -22,10 +22,12 @@ class AutoEngine:
     """The on-chip engine where it fits and is faster by its measured table, else compiled loops.
 
     It says which one runs, and why, in the log of the name "recurra". With `alike` the bits of a member depend on no
-    other member, as in `recurra.ScanEngine`, unless their number makes it choose the other engine.
+    other member, as in `recurra.ScanEngine`, unless their number makes it choose the other engine. It chooses for the
+    number of members of a run, or for `among` members where these run in several parts.
     """
 
     alike: bool = False
+    among: int | None = None
     _said: set[str] = field(default_factory=set, init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -33,9 +35,9 @@ class AutoEngine:
 
     def prepare(self, experiment: Experiment, members: Members, window: int = 1) -> Run:
         """Choose, place all members before their first step, and compile."""
-        engine, why = self.choose(experiment, len(members.keys), members.start)
+        engine, why = self.choose(experiment, self.among or len(members.keys), members.start)
         said = f"engine: {'on-chip' if isinstance(engine, OnChipEngine) else 'scan'}, since {why}"
-        if said not in self._said:  # a run that is evaluated chooses again and again
+        if said not in self._said:  # a sweep prepares a run for each of its programs
             self._said.add(said)
             # Without a GPU there is nothing to choose.
             logger.log(logging.DEBUG if nvidia_gpu() is None else logging.INFO, said)
@@ -65,8 +67,11 @@ def loops_microseconds(carried: int, count: int) -> float:
     return min(on_cores(carried, count), on_gpu) if cores_may_serve() else on_gpu
 
 
-#: engines by the names that `train` and the command line take
-ENGINES = {"auto": AutoEngine, "scan": ScanEngine, "on-chip": OnChipEngine}
+#: engines by the names that `train` and the command line take: to register one, import it above
+ENGINES: dict[str, type[Any]] = {
+    name.removesuffix("-engine"): kind
+    for name, kind in checks.registered({"auto": AutoEngine, **globals()}, Engine, leave_out=(Engine,)).items()
+}
 
 
 def engine_of(given: Any, alike: bool = False) -> Engine:

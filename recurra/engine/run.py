@@ -36,7 +36,7 @@ from recurra.engine.protocol import Ends, Members, Piece
 from recurra.engine.settings import settings_of_this_thread
 from recurra.engine.specialise import tagged
 from recurra.network import NetworkWeights
-from recurra.step import DelayedState, LearningState
+from recurra.step import DelayedState, LearningState, LearningStep
 from recurra.tasks.base import BLOCK
 
 
@@ -99,7 +99,7 @@ class MembersRun:
         self._device, self._plan, self._advance_one = placing.device, placing.plan, placing.advance
         self._has_strides, platform = placing.has_strides, self._device.platform
         self._is_one_group, self._members = placing.is_one_group, placing.members
-        self._tagged = functools.partial(tagged, placing.experiment.step)
+        self._step = placing.experiment.step
         self.device = "cores" if platform == "cpu" else self._device.device_kind
         self.recorded, self._size = self._plan.recorded, self._plan.size
         with self._there():
@@ -210,13 +210,8 @@ class MembersRun:
         if bytes_of(self._groups[0][1].learning) // self._size * self._count > most:
             return None
         every = [(carry.learning, jax.random.key_data(keys.noise)) for _, carry, keys in self._groups]
-        return lambda: self._ends(every)
-
-    def _ends(self, every: list[tuple[LearningState | DelayedState, Array]]) -> Ends:
-        state, noise = jax.tree.map(np.array, self._over_members(every))
-        learning = state.learning if isinstance(state, DelayedState) else state
-        learning = learning._replace(learners=self._tagged(learning.learners))
-        return Ends(state._replace(learning=learning) if isinstance(state, DelayedState) else learning, noise)
+        # The function outlives the run, and must keep nothing of it but the states: neither data nor threads.
+        return functools.partial(_ends, self._step, self._count, every)
 
     def snapshot(self) -> list[np.ndarray]:
         """All that the run needs to go on, as plain arrays: the size of groups, on which bits depend, and states."""
@@ -260,9 +255,22 @@ class MembersRun:
             return averaged(kept.loss, steps, self._every, self._device.platform)
 
     def _over_members(self, groups: Sequence[PyTree[Array | np.ndarray]]) -> PyTree[np.ndarray]:
-        if len(groups) == 1:  # what is recorded may be large, and is not copied
-            return jax.tree.map(lambda part: np.asarray(part)[: self._count], groups[0])
-        return jax.tree.map(lambda *parts: np.concatenate(parts)[: self._count], *groups)
+        return _joined(groups, self._count)
+
+
+def _joined(groups: Sequence[PyTree[Array | np.ndarray]], count: int) -> PyTree[np.ndarray]:
+    """Arrays (member, ...) of all groups as one of so many members."""
+    if len(groups) == 1:  # what is recorded may be large, and is not copied
+        return jax.tree.map(lambda part: np.asarray(part)[:count], groups[0])
+    return jax.tree.map(lambda *parts: np.concatenate(parts)[:count], *groups)
+
+
+def _ends(step: LearningStep, count: int, every: Sequence[tuple[LearningState | DelayedState, Array]]) -> Ends:
+    """Where each of so many members is, from the state and the key of the noise of every group."""
+    state, noise = jax.tree.map(np.array, _joined(every, count))
+    learning = state.learning if isinstance(state, DelayedState) else state
+    learning = learning._replace(learners=tagged(step, learning.learners))
+    return Ends(state._replace(learning=learning) if isinstance(state, DelayedState) else learning, noise)
 
 
 def _bounds(start: int, stop: int) -> tuple[np.int32, np.int32]:

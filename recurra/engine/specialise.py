@@ -1,4 +1,4 @@
-"""Faster forms of learners, with the same gradients, for the cells and platforms where they are faster.
+"""Which faster forms of learners run, for the cells and platforms where they are faster: see `forms.py`.
 
 A form keeps other numbers than the learner it stands for. A state that leaves an engine in such a form is therefore
 tagged with it (`InForm`). Nobody else reads the tag: an engine that is given the state goes on with the same form, and
@@ -18,11 +18,8 @@ from jaxtyping import PyTree
 from recurra.cells.base import Cell
 from recurra.cells.stack import Stack
 from recurra.cells.unitwise import UnitwiseCell
-from recurra.engine.blockwise_rtrl import BlockwiseRTRL
 from recurra.engine.experiment import Experiment, Start, with_learners
-from recurra.engine.late_rflo import LateRFLO
-from recurra.engine.lazy_rtrl import LazyRTRL
-from recurra.engine.shared_rflo import SharedRFLO
+from recurra.engine.forms import FORMS, BlockwiseRTRL, LateRFLO, LazyRTRL, SharedRFLO
 from recurra.learners import RFLO, RTRL
 from recurra.learners.base import Learner, PastFacing
 from recurra.learners.layered import Layered
@@ -35,8 +32,6 @@ PLAIN = [
     for name in ("push", "pull", "deposit", "no_influence", "add_immediate", "contract", "gate_credit", "seen_columns")
 ]
 
-#: all forms, which files may describe
-FORMS = (LazyRTRL, BlockwiseRTRL, LateRFLO, SharedRFLO)
 #: the platforms for which there are forms: "chip" is the inside of a GPU kernel
 PLATFORMS = ("cpu", "gpu", "chip")
 

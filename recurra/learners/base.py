@@ -165,13 +165,21 @@ class PastFacing(Learner):
         """
         from recurra.learners.following import first_influence
 
-        whole = jax.eval_shape(lambda: first_influence(self, cell, weights, jax.random.key(0), 1))
+        key = jax.random.key(0)
+        whole = jax.eval_shape(lambda: first_influence(self, cell, weights, key, 1))
         if jax.tree.structure(state) != jax.tree.structure(whole):
-            raise ValueError(
-                f"The state does not tell all of M for {self.name} on {type(cell).__name__}. Either it lacks what "
-                "serves the gradient of a single step only, or it is another learner's, or an engine keeps it in a "
-                "faster form: then train with engine=recurra.ScanEngine(specialise=False)."
-            )
+            kept = jax.eval_shape(lambda: self.init(cell, weights, key, 1))
+            if jax.tree.structure(kept) == jax.tree.structure(whole):
+                why = (
+                    "It is that of another learner or network, or an engine keeps it in a faster form: then train with "
+                    "engine=recurra.ScanEngine(specialise=False)."
+                )
+            else:
+                why = (
+                    "None does, whatever the engine, since what serves the gradient of a single step only is not kept: "
+                    "use recurra.Sensitivity, whose states have an `M` that is whole."
+                )
+            raise ValueError(f"The state does not tell all of M for {self.name} on {type(cell).__name__}. {why}")
         row = lambda basis: dense(self.contract(cell, weights, cell.split(basis), state))
         return jax.vmap(row)(jnp.eye(sum(cell.widths), dtype=cell.dtype))
 

@@ -6,7 +6,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from recurra.engine.specialise import FORMS
+from recurra.engine.forms import FORMS
 from recurra.online.step import OnlineState, OnlineStep
 from recurra.saved.parts import NotDescribedError, described, rebuilt, register
 from recurra.saved.trees import filled

@@ -37,6 +37,11 @@ class Online:
     `step` says what is done with every row; it has the pure functions behind this object. `key` draws the first
     weights, unless `weights` are given. With several streams, a row has one line for each.
 
+    The attribute `step` is the step as it runs: there a learner may be a faster form with the same gradients, such as
+    one of RTRL that brings its influence up to date once in a span of rows. `state` is the state of that step alone.
+    `learning` goes with the learners as published, in `train(start=...)`. With `specialise=False` learners run as
+    published, so that all three go together, and `PastFacing.influence` takes their states.
+
     Rows and labels are in their own units: NumPy arrays, lists, or numbers where there is only one. With a `horizon` of
     0 a label belongs to the row it comes with. With h ≥ 1, `y` is the value of the target at the present row. It is the
     label of the row h earlier, and predictions are of the value h rows later.
@@ -89,13 +94,13 @@ class Online:
 
     @property
     def state(self) -> OnlineState:
-        """The state, for `step.observe` and `step.learn`."""
+        """The state, for `step.observe` and `step.learn` of this model's `step`. For `train` take `learning`."""
         with jax.default_device(core_device()):
             return jax.tree.map(jnp.asarray, self._packing.unpack_here(self._packed)[2])
 
     @property
     def learning(self) -> LearningState:
-        """The state of learning, from which `train(weights=...)` goes on: weights, optimizer, network state and traces.
+        """The state of learning, from which `train(start=...)` goes on: weights, optimizer, network state and traces.
 
         Rows that wait for their labels are not among them.
         """

@@ -14,7 +14,7 @@ from recurra.cells.elstm import ELSTM
 from recurra.cells.lru import LRU
 from recurra.cells.min_gru import MinGRU
 from recurra.cells.rtu import RTU, NonlinearRTU
-from recurra.engine.late_rflo import LateRFLO
+from recurra.engine.forms import LateRFLO
 from recurra.engine.specialise import fastest
 from recurra.learners.immediate import Immediate
 from recurra.learners.snap_1 import SnAp1

@@ -12,7 +12,7 @@ import recurra as rc
 from driving import FOR_ONE_LAYER, distance, drive, flat, one_step, problem
 from recurra.cells import UnitwiseCell
 from recurra.cells.initial import MatrixInit, orthogonal
-from recurra.engine.lazy_rtrl import LazyRTRL
+from recurra.engine.forms import LazyRTRL
 
 
 class Adapting(UnitwiseCell):

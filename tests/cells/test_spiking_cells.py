@@ -15,7 +15,7 @@ from recurra.cells.alif import ALIF
 from recurra.cells.initial import gaussian
 from recurra.cells.lif import LIF
 from recurra.cells.spiking import arctan, fast_sigmoid, surrogate, triangular
-from recurra.engine.late_rflo import LateRFLO
+from recurra.engine.forms import LateRFLO
 from recurra.linalg import dense
 from recurra.losses import FiringRate
 from recurra.step import APPLIED, GivenError, LearningStep

@@ -281,13 +281,24 @@ def test_layers_that_do_not_fit_are_one_clear_error(make, message):
         jaxtyping.config.update("jaxtyping_disable", False)
 
 
-def test_credit_that_is_infinite_below_stays_below():
-    """A layer whose input has infinite weights hands infinite credit down, and its own credit is what it was given."""
-    stack = Stack(rc.RNN(2, 3), rc.RNN(3, 3))
-    below, (above,) = stack.init_weights(jax.random.key(0))
-    weights = (below, (above._replace(inp=jnp.full_like(above.inp, jnp.inf)),))
-    trace = stack.forward((below, (above,)), stack.init_state(), jnp.ones(2))[1]
-    c = (None, jnp.array([1.0, 2.0, 3.0]))
-    down, own = stack.handed_down(weights, trace, c)
-    assert not np.isfinite(down[0]).any()
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize(
+    ("inp", "credit", "below"),
+    [
+        (np.full((4, 4), np.inf), [1.0, 2.0, 3.0, 4.0], np.isinf),
+        (-np.full((4, 4), np.inf), [1.0, 2.0, 3.0, 4.0], np.isinf),
+        (np.diag([1.0, 1.0, 1.0, 1.0]) - np.eye(4, k=1), [np.inf, np.inf, 0.0, -0.0], lambda down: np.isnan(down[1])),
+        (np.ones((4, 4)), [1.0, np.nan, -np.inf, 0.0], np.isnan),
+    ],
+    ids=["infinite", "negative", "both signs", "nan above"],
+)
+def test_credit_that_is_not_finite_below_stays_below(inp, credit, below, dtype):
+    """A layer may hand down credit that is infinite or nan, and its own credit is what it was given."""
+    stack = Stack(rc.RNN(2, 4, dtype=dtype), rc.RNN(4, 4, dtype=dtype))
+    layer, (above,) = stack.init_weights(jax.random.key(0))
+    trace = stack.forward((layer, (above,)), stack.init_state(), jnp.ones(2, dtype))[1]
+    c = (None, jnp.array(credit, dtype))
+    down, own = stack.handed_down((layer, (above._replace(inp=jnp.array(inp, dtype)),)), trace, c)
+    assert np.all(below(down[0]))
     np.testing.assert_array_equal(own[0], c[1])
+    assert own[0].dtype == dtype

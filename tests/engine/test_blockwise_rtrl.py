@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 import recurra as rc
-from recurra.engine.blockwise_rtrl import BlockwiseRTRL
+from recurra.engine.forms import BlockwiseRTRL
 from recurra.engine.specialise import fastest
 from recurra.linalg import scale
 
@@ -59,7 +59,7 @@ def test_a_kernel_of_rtrl_learns_what_loops_learn_and_loops_go_on_from_it():
     on_chip, loops = run(rc.OnChipEngine(interpret=True, chunk=128)), run(rc.ScanEngine())
     np.testing.assert_allclose(on_chip.loss, loops.loss, atol=2e-6)
     both = [
-        rc.train(network, rc.RTRL(), rc.Add(), weights=each.states, **settings | {"steps": 20})
+        rc.train(network, rc.RTRL(), rc.Add(), start=each.states, **settings | {"steps": 20})
         for each in (on_chip, loops)
     ]
     np.testing.assert_allclose(both[0].loss, both[1].loss, atol=2e-6)

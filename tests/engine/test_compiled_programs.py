@@ -8,7 +8,7 @@ import pytest
 import recurra as rc
 from driving import experiment
 from recurra.engine.fold import advance
-from recurra.engine.lazy_rtrl import LazyRTRL
+from recurra.engine.forms import LazyRTRL
 from recurra.engine.specialise import specialised
 from recurra.engine.tuning import SPAN
 from recurra_paper.setup import LEARNERS as PAPER

@@ -9,7 +9,7 @@ from driving import experiment
 from recurra.engine import compiling, plan
 from recurra.engine.compiling import compiled, multiplies_small, traced
 from recurra.engine.fold import advance
-from recurra.engine.lazy_rtrl import LazyRTRL
+from recurra.engine.forms import LazyRTRL
 from recurra.linalg import norm
 
 

@@ -13,6 +13,7 @@ from recurra.engine.choosing import AutoEngine, engine_of
 from recurra.engine.experiment import Experiment
 from recurra.engine.on_chip import engine as on_chip
 from recurra.engine.on_chip.table import Measured, measured, table, warps_for
+from recurra.engine.specialise import specialised
 
 GPU = "an NVIDIA GPU"
 
@@ -157,3 +158,26 @@ def test_sparse_cells_are_not_measured(with_gpu):
     sparse = Experiment.of(rc.Network(cell, 2), {"applied": rc.RFLO()}, 1e-4, rc.Add())
     assert measured(sparse) is None
     assert isinstance(AutoEngine().choose(sparse, 1024)[0], rc.ScanEngine)
+
+
+def test_a_part_of_one_s_own_has_no_timings_of_another(with_gpu):
+    """It may have the name and the `about` of one of the library's, and compute something else."""
+
+    class Slow(rc.RFLO):
+        def advance(self, tick, state, noise):
+            return super().advance(tick, super().advance(tick, state, noise), noise)
+
+    own_cell = type("RNN", (rc.RNN,), {})
+    assert own_cell(2, 32).name == "RNN"
+    for learner, cell in ((Slow(), rc.RNN), (rc.RFLO(), own_cell)):
+        own = experiment(learner, cell)
+        assert measured(own) is None
+        engine, why = AutoEngine().choose(own, 20)
+        assert isinstance(engine, rc.ScanEngine)
+        assert "were not measured" in why
+    for learner, cell in ((rc.RTRL(), rc.RNN), (rc.RFLO(), rc.LSTM)):  # which run in other forms
+        published = experiment(learner, cell)
+        form = specialised(published, "chip")
+        assert type(form.step.learners["applied"]) is not type(learner)
+        assert measured(published) is not None
+        assert measured(form) == measured(published)

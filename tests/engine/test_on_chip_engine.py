@@ -220,8 +220,8 @@ def test_members_that_differ_in_numbers():
 @pytest.mark.parametrize("learner", [rc.RFLO(), rc.FutureBPTT(T=5)], ids=lambda learner: learner.about.id)
 def test_starting_from_weights_and_from_states(learner):
     first = train(learner, steps=137, engine=rc.ScanEngine())
-    compare(learner, weights=first.weights, steps=150)
-    compare(learner, weights=first.states, steps=150)
+    compare(learner, start=first.weights, steps=150)
+    compare(learner, start=first.states, steps=150)
 
 
 @slow

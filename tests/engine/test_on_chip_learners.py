@@ -10,9 +10,8 @@ import pytest
 
 import recurra as rc
 from on_chip_steps import apart, lower, lowered
-from recurra.engine.late_rflo import LateRFLO
+from recurra.engine.forms import LateRFLO, SharedRFLO
 from recurra.engine.on_chip.rules import RULES, UnsupportedError
-from recurra.engine.shared_rflo import SharedRFLO
 from recurra.linalg import dense, scale
 
 slow = pytest.mark.slow

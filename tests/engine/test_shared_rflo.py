@@ -9,8 +9,7 @@ import recurra as rc
 from driving import distance, drive, problem
 from recurra.cells import Sparsely
 from recurra.cells.unitwise import UnitwiseCell
-from recurra.engine.late_rflo import LateRFLO
-from recurra.engine.shared_rflo import SharedRFLO
+from recurra.engine.forms import LateRFLO, SharedRFLO
 from recurra.engine.specialise import fastest
 from taking_steps import gradients, take_steps
 

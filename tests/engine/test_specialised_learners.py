@@ -13,8 +13,7 @@ import recurra as rc
 import unrolled
 from driving import distance, drive, experiment, problem
 from recurra.engine.fold import advance, stride_of
-from recurra.engine.late_rflo import LateRFLO
-from recurra.engine.lazy_rtrl import LazyRTRL, Span
+from recurra.engine.forms import LateRFLO, LazyRTRL, Span
 from recurra.engine.protocol import Members
 from recurra.engine.specialise import fastest, specialised
 from recurra.engine.tuning import SPAN

@@ -12,9 +12,7 @@ import pytest
 import recurra as rc
 from driving import distance, experiment, one_step, problem
 from recurra.engine.fold import advance
-from recurra.engine.late_rflo import LateRFLO
-from recurra.engine.lazy_rtrl import LazyRTRL
-from recurra.engine.shared_rflo import SharedRFLO
+from recurra.engine.forms import LateRFLO, LazyRTRL, SharedRFLO
 from recurra.linalg import dense
 from taking_steps import gradients, take_steps
 

@@ -12,8 +12,7 @@ import dense
 import recurra as rc
 from dense_comparison import STEPS, compare, setting, side_by_side
 from driving import distance, flat
-from recurra.engine.late_rflo import LateRFLO
-from recurra.engine.lazy_rtrl import LazyRTRL
+from recurra.engine.forms import LateRFLO, LazyRTRL
 from recurra.step import APPLIED, LearningStep
 from recurra_paper.setup import LEARNERS as PAPER
 from taking_steps import fixed_noise, gradients, take_steps

@@ -19,7 +19,7 @@ from recurra.cells import Sources
 from recurra.cells.alif import ALIF
 from recurra.cells.initial import MatrixInit, gaussian
 from recurra.cells.spiking import triangular
-from recurra.engine.late_rflo import LateRFLO
+from recurra.engine.forms import LateRFLO
 from recurra.learners.eligibility import no_eligibility
 from recurra.learners.pp_prop import PPProp
 from recurra.learners.snap_1 import SnAp1

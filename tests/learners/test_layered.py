@@ -13,7 +13,7 @@ import recurra as rc
 from driving import distance, drive, exact, problem
 from marks import often
 from recurra.cells.stack import Stack
-from recurra.engine.late_rflo import LateRFLO
+from recurra.engine.forms import LateRFLO
 from recurra.engine.specialise import fastest
 from recurra.learners.handing_down import LocalLosses, RandomTargets
 from recurra.learners.immediate import Immediate

@@ -9,8 +9,7 @@ import recurra as rc
 from online_models import full_step, learning_step, stream
 from recurra.network import Readout
 from recurra.online.program import _program
-from recurra.online.scaling import Running, nothing_seen, of_inputs, of_target, seen, standardised
-from recurra.online.step import OnlineStep
+from recurra.online.step import OnlineStep, Running, nothing_seen, of_inputs, of_target, seen, standardised
 
 
 @pytest.mark.parametrize("memory", [10, 1000])

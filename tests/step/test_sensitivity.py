@@ -9,7 +9,7 @@ import pytest
 import recurra as rc
 import unrolled
 from driving import distance, drive, problem
-from recurra.engine.lazy_rtrl import LazyRTRL
+from recurra.engine.forms import LazyRTRL
 from recurra.learners.following import check_followed
 from recurra.step.sensitivity import Sensitivity
 from unrolled import CELLS

@@ -7,7 +7,7 @@ import pytest
 
 import recurra as rc
 from driving import FOR_ONE_LAYER
-from recurra.engine.lazy_rtrl import LazyRTRL
+from recurra.engine.forms import LazyRTRL
 from recurra.step import APPLIED, LearningStep
 from recurra.step.counting import distance
 

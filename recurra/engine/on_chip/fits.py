@@ -95,7 +95,9 @@ def _fitting_size(experiment: Experiment) -> int | None:
 def _unsupported(experiment: Experiment) -> str | None:
     """What a step, or the drawing of its inputs, does that has no form inside a kernel, if there is anything."""
     try:
-        traced(_one_call, experiment, jax.random.key(0))  # at every evaluation of a run, but traced once if it fits
+        traced(
+            _one_call, experiment, jax.random.key(0)
+        )  # asked again when the run is prepared, but traced once if it fits
     except UnsupportedError as error:
         said = str(error).split("\n")[0]
     except (TypeError, ValueError, NotImplementedError) as error:  # of JAX's, from parts that no test has met

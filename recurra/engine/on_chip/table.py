@@ -9,10 +9,14 @@ import json
 from importlib import resources
 from typing import NamedTuple
 
+from recurra.cells import CELLS
+from recurra.cells.base import Cell
 from recurra.engine.experiment import Experiment
+from recurra.engine.forms import FORMS
 from recurra.engine.on_chip.fits import padded_bytes
 from recurra.engine.on_chip.padding import padded_size
 from recurra.engine.tuning import FEW_NETWORKS, MOST_WARPS, WARP_BYTES_FEW, WARP_BYTES_MANY
+from recurra.learners import LEARNERS
 from recurra.learners.base import Learner
 from recurra.step import APPLIED
 
@@ -57,9 +61,19 @@ def measured(experiment: Experiment) -> Measured | None:
     """What was measured for this learner, cell and size; None if nothing was."""
     cell, learner = experiment.step.network.cell, experiment.step.learners[APPLIED]
     is_sparse = getattr(cell, "places", None) is not None
-    if experiment.step.streams > 1 or experiment.horizon or is_sparse or not _reaches_as_far_as_usual(learner):
+    if not _is_the_library_s(learner, cell) or not _reaches_as_far_as_usual(learner):
+        return None
+    if experiment.step.streams > 1 or experiment.horizon or is_sparse:
         return None
     return table().get((learner.about.id, cell.name.lower(), padded_size(getattr(cell, "n", 0))))
+
+
+def _is_the_library_s(learner: Learner, cell: Cell) -> bool:
+    """Whether learner and cell, or the form in which the learner runs, are what was measured under their names.
+
+    A subclass of a user's has the name of its base, and may compute something else.
+    """
+    return type(learner) in (LEARNERS.get(learner.about.id), *FORMS) and type(cell) is CELLS.get(cell.name.lower())
 
 
 def _reaches_as_far_as_usual(learner: Learner) -> bool:

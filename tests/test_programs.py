@@ -41,6 +41,14 @@ SPECIAL_OF_TWO = """
 """
 
 
+@jax.custom_jvp
+def with_own_jvp(v):
+    return jnp.sin(v)
+
+
+with_own_jvp.defjvp(lambda primals, tangents: (jnp.sin(primals[0]), tangents[0]))
+
+
 def of_two(f):
     return lambda v: f(0.5 + v, 0.3 + v * v)
 
@@ -73,6 +81,7 @@ FUNCTIONS |= {
     "a name": lambda v: checkpoint_name(jnp.sin(v), "sine"),
     "jit": jax.jit(jnp.sin),
     "checkpoint": jax.checkpoint(jnp.sin),
+    "a derivative of one's own": with_own_jvp,
     "composite": lax.composite(lambda v: jnp.sin(v), "own.sine"),
     "cond": lambda v: lax.cond(True, jnp.tanh, jnp.sin, v),
     "by platform": lambda v: lax.platform_dependent(v, cpu=jnp.sin, default=jnp.sin),
@@ -146,6 +155,14 @@ def test_an_operation_that_is_new_to_jax_is_refused(monkeypatch):
     monkeypatch.setattr(programs, "ELEMENTWISE", programs.ELEMENTWISE | {"own_doubling"})  # as the error says
     check_unit("Own", unit_of(doubles.bind), (V,), (V,))
     with pytest.raises(TypeError, match="'own_mixing'"):
+        check_unit("Own", unit_of(mixes.bind), (V,), (V,))
+
+
+@pytest.mark.parametrize("name", sorted(programs.CALLS | {"cond", "linear_call"}))
+def test_a_call_whose_program_cannot_be_found_is_refused(name):
+    """It is named like an operation that runs a program, and what it runs is not seen: here it mixes units."""
+    mixes = own_primitive(name, lambda v: v[::-1])
+    with pytest.raises(TypeError, match=f"uses '{name}', which mixes units or is not known"):
         check_unit("Own", unit_of(mixes.bind), (V,), (V,))
 
 
