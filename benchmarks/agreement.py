@@ -18,7 +18,7 @@ from bare.cells import CELLS
 from bare.loop import BLOCK, RATE, Algorithm, take_block
 from pairs import PAIRS
 from recurra.cells.base import Cell
-from recurra.cli.bench import CELLS as LIBRARY_CELLS
+from recurra.cli.bench import cell_of
 from recurra.engine.specialise import fastest
 from recurra.learners.base import Learner
 from recurra.step import APPLIED
@@ -67,7 +67,7 @@ def exaggerated(algorithm: Algorithm) -> Algorithm:
 def journey(name: str, kind: str = "rnn", streams: int = 1):
     """Some steps of the library from random numbers: where it starts, what it is given, where it ends, its losses."""
     leak, as_bare = {"alpha": ALPHA} if kind == "rnn" else {}, Translation(kind)
-    cell = dataclasses.replace(LIBRARY_CELLS[kind](N), dtype=DTYPE, **leak)
+    cell = dataclasses.replace(cell_of(kind, N), dtype=DTYPE, **leak)
     carry = lambda state, over: as_bare.carry(name, state, over)
     return travelled(cell, recurra.LEARNERS[name](), streams, carry, lambda noise: as_bare.noise(name, noise))
 

@@ -59,10 +59,10 @@ def loop(members: int, steps: int, calls: int, n: int, learner: str) -> None:
 def overhead(workers: int, count: int) -> None:
     """Orders that compute nothing, one after the other for each worker."""
     import sweeps  # this file, as workers import it
-    from recurra.studies.places.dispatching import Local
-    from recurra.studies.places.workers import LocalWorkers
+    from recurra.training.places.dispatching import Local
+    from recurra.training.places.workers import Processes
 
-    for name, place in (("local", Local()), (f"{workers} workers", LocalWorkers(workers))):
+    for name, place in (("local", Local()), (f"{workers} workers", Processes(workers))):
         began = time.perf_counter()
         with place:
             list(
@@ -76,14 +76,14 @@ def overhead(workers: int, count: int) -> None:
 
 def scaling(most: int, steps: int) -> None:
     """The same orders by 1, 2, 4 … workers of one core each."""
-    from recurra.studies.places.workers import LocalWorkers
-    from recurra.studies.work import compute
+    from recurra.training.computing import compute
+    from recurra.training.places.workers import Processes
 
     every, first = sorted(os.sched_getaffinity(0)), None
     workers = 1
     while workers <= min(most, len(every)):
         os.sched_setaffinity(0, every[:workers])
-        with LocalWorkers(workers) as place:
+        with Processes(workers) as place:
             list(place.each(compute, [order_of(64, steps // 8)] * (2 * workers)))  # compiled by all of them
             orders = [order_of(64, steps) for _ in range(4 * workers)]
             began = time.perf_counter()
@@ -117,7 +117,7 @@ def plain(most: int, steps: int) -> None:
 
 def _by_itself(core: int, steps: int, ready, found) -> None:
     os.sched_setaffinity(0, [core])
-    from recurra.studies.work import compute
+    from recurra.training.computing import compute
 
     compute(order_of(64, steps // 8))
     ready.wait()
@@ -128,17 +128,21 @@ def _by_itself(core: int, steps: int, ready, found) -> None:
 
 
 def order_of(members: int, steps: int):
-    from recurra.studies.places.base import Member, Order, versions
+    import jax
 
-    settings = {"learners": ["rflo"], "steps": steps, "seeds": members, "learning_rate": 1e-3}
-    return Order((settings,), (0,), tuple(Member(0, seed) for seed in range(members)), steps, versions())
+    import recurra as rc
+    from recurra.engine.experiment import KnownRows
+    from recurra.training.cases import Case
+    from recurra.training.orders import Networks
+
+    case = Case(rc.Network(rc.RNN(2, 32), 2), rc.RFLO(), rc.Add(), 1e-3, steps, max(steps // 100, 1))
+    return Networks([case.made(KnownRows())], range(members), jax.random.key(0)).order([(0, s) for s in range(members)])
 
 
 def nothing(order):
-    from recurra.studies.places.base import Outcome
+    from recurra.training.places.base import Computed
 
-    blank = np.zeros(len(order.members))
-    return Outcome(np.zeros(1, int), blank[:, None], blank, blank.astype(int), 0.0, 0.0, "", "")
+    return Computed({"final_loss": np.zeros(len(order.members))}, {}, {}, 0.0, 0.0, "", "")
 
 
 def report(**found: object) -> None:

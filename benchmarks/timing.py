@@ -13,7 +13,7 @@ import numpy as np
 from bare import ALGORITHMS
 from bare.cells import CELLS as BARE_CELLS
 from bare.loop import BLOCK, advance, start
-from recurra.cli.bench import CELLS, prepared, settled
+from recurra.cli.bench import cell_of, prepared, settled
 from recurra.engine.protocol import Run
 from recurra.engine.scan import ScanEngine
 
@@ -99,7 +99,7 @@ def measure(setting: Setting, repeats: int, longest: float, one_by_one: bool) ->
 
 def library_run(setting: Setting) -> Run:
     """The library, ready to go."""
-    cell, engine = CELLS[setting.cell](setting.n), ScanEngine(specialise=setting.specialised)
+    cell, engine = cell_of(setting.cell, setting.n), ScanEngine(specialise=setting.specialised)
     return prepared(setting.learner, cell, setting.seeds, setting.streams, engine)
 
 

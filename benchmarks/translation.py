@@ -10,7 +10,7 @@ import jax.numpy as jnp
 
 from bare.cells import CELLS, Local, Sources
 from bare.loop import Carry
-from recurra.engine.late_rflo import Pending
+from recurra.engine.forms import Pending
 from recurra.learners.eligibility import filtered
 from recurra.step import APPLIED, LearningState
 

@@ -20,7 +20,7 @@ seeds, steps = 4, 2**14
 
 start = rc.train(network, rc.RTRL(), task, steps=2_000, seeds=seeds, optimizer=1e-3).weights
 look = {"probes": probes, "record": {"gradient": rc.record.gradients}}
-result = rc.train(network, rc.RTRL(), task, steps=steps, seeds=seeds, optimizer=0.0, weights=start, **look)
+result = rc.train(network, rc.RTRL(), task, steps=steps, seeds=seeds, optimizer=0.0, start=start, **look)
 
 
 def summed(name, length):

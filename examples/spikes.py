@@ -22,7 +22,7 @@ trained = rc.train(network, rc.RFLO(), task, steps=30_000, seeds=4, streams=8, o
 
 # A new stream, on which nothing is learned: inputs, spikes, outputs and labels are kept.
 episodes, length, decision = 100, task.steps, 15
-settings = {"steps": episodes * length, "seeds": 4, "key": 1, "optimizer": 0.0, "weights": trained.weights}
+settings = {"steps": episodes * length, "seeds": 4, "key": 1, "optimizer": 0.0, "start": trained.weights}
 keep = lambda step: (step.input, step.state[0], step.output, step.label)
 test = rc.train(network, rc.Fixed(), task, record={"kept": keep}, **settings)
 inputs, spikes, outputs, labels = (rows.reshape(4, episodes, length, -1) for rows in test.records["kept"])

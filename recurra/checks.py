@@ -1,9 +1,11 @@
-"""Errors that name the problem, the value seen and the fix, before anything runs."""
+"""Errors that name the problem, the value seen and the fix, before anything runs; and what all parts have in common."""
 
 import dataclasses
+import inspect
 import numbers
-from collections.abc import Collection
-from typing import Any
+import re
+from collections.abc import Collection, Mapping
+from typing import Any, TypeVar
 
 import equinox as eqx
 import jax
@@ -11,6 +13,8 @@ import jax.core
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import DTypeLike
+
+Kind = TypeVar("Kind")
 
 
 class Part(eqx.Module):
@@ -22,6 +26,21 @@ class Part(eqx.Module):
             value = getattr(self, field.name, None)
             if isinstance(value, np.generic) or (isinstance(value, np.ndarray) and value.ndim == 0):
                 object.__setattr__(self, field.name, value.item())
+
+
+def command_name(kind: type) -> str:
+    """The name of a part on the command line and in files, from that of its class: "min-gru" for MinGRU.
+
+    A class whose name reads otherwise says it itself, as `command: ClassVar[str]`.
+    """
+    words = re.sub(r"(?<=[a-z])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "-", kind.__name__)
+    return vars(kind).get("command", words.lower())
+
+
+def registered(names: Mapping[str, Any], base: type[Kind], leave_out: Collection[type] = ()) -> dict[str, type[Kind]]:
+    """The parts among the names of a module: all classes that can be made and derive from `base`, in their order."""
+    kinds = (kind for kind in tuple(names.values()) if isinstance(kind, type) and issubclass(kind, base))
+    return {command_name(kind): kind for kind in kinds if not inspect.isabstract(kind) and kind not in leave_out}
 
 
 def float_dtype(dtype: DTypeLike | None) -> jnp.dtype:

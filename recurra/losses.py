@@ -1,6 +1,10 @@
-"""Losses of an affine readout z against a label y*, each with its error dL/dz."""
+"""Losses of an affine readout z against a label y*, each with its error dL/dz.
+
+A loss that is written here is registered: the command line, study files, saved files and `import recurra` know it.
+"""
 
 import abc
+from typing import TYPE_CHECKING
 
 import jax
 import jax.numpy as jnp
@@ -148,3 +152,11 @@ def _check_probabilities(labels: np.ndarray, loss: str) -> None:
             f"Labels under {loss} must lie in [0, 1], and row {row}, column {column} is {labels[row, column]:.6g}: "
             "give probabilities, or use SquaredError."
         )
+
+
+#: the losses, by their names on the command line
+LOSSES: dict[str, type[Loss]] = checks.registered(globals(), Loss)
+
+if not TYPE_CHECKING:  # a type checker cannot read such a list, and takes all names above
+    #: What `import recurra` offers of this module.
+    __all__ = ["LOSSES", "FiringRate", "Loss", "Regularizer", *(kind.__name__ for kind in LOSSES.values())]

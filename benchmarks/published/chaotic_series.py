@@ -170,7 +170,7 @@ def measured(name: str, series: str, n: int, steps: int, seeds: int) -> dict[str
         window=1,
         probes=exact,
         record={"cosine": cosine} if exact else None,
-        weights=start(network, n, seeds),
+        start=start(network, n, seeds),
         progress=False,
     )
     found = {"error": at_records(2 * result.loss, steps)}  # the library's squared error is half of theirs

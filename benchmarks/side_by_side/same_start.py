@@ -29,7 +29,7 @@ def with_recurra(weights: tuple, x: np.ndarray, y: np.ndarray, rate: float) -> n
     readout = like.readout._replace(W=W_out, b=np.zeros(2))
     start = jax.tree.map(jax.numpy.asarray, like._replace(cell=(gate,), readout=readout))
     task = rc.Arrays(x, np.eye(2)[y])
-    result = rc.train(network, rc.RTRL(), task, steps=len(x), optimizer=rate, weights=start, window=1, progress=False)
+    result = rc.train(network, rc.RTRL(), task, steps=len(x), optimizer=rate, start=start, window=1, progress=False)
     return np.asarray(result.loss)[0]
 
 

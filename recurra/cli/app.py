@@ -4,7 +4,7 @@ import json
 import os
 import sys
 from collections.abc import Callable
-from importlib.metadata import EntryPoint, entry_points
+from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Annotated, Any, cast
 
@@ -17,14 +17,19 @@ from recurra.cli.learning.options import learn_command
 from recurra.cli.output import Output
 from recurra.cli.streams import closing, complain
 from recurra.cli.studies import show_command, sweep_command, tune_command
-from recurra.cli.tables import for_programs, print_table, printed
-from recurra.cli.train import is_of_same_command, run, setting
+from recurra.cli.tables import for_programs, print_table, printed, rows_of_settings
+from recurra.cli.train import is_of_same_command, merged, number, run, word
+from recurra.studies.language import top_names
 from recurra.studies.parts import allow, build, full_configuration
-from recurra.studies.settings import Settings, SettingsError, checked, read_toml
+from recurra.studies.settings import SettingsError, read_toml
 from recurra.training.console import say
 
 #: the entry-point group in which other packages name their commands
 GROUP = "recurra.commands"
+#: the panels of the options of `recurra train`
+LEARNING, NETWORK = "Learning", "Task and network"
+#: options of `recurra train` that are settings
+TYPED = ("learners", *top_names())
 #: the ancestor of all of typer's complaints about what was typed, whichever version is installed
 UsageError = cast(type[Exception], typer.BadParameter.__mro__[1])
 
@@ -88,11 +93,19 @@ def learners_command(as_json: AsJson = False) -> None:
         return
     header, *rows = printed()
     print_table(header, rows, gap=1)
-    print("\nHyperparameters, to be set in a file for --config under [learner.NAME]:")
+    print("\nHyperparameters, to be set as --set learner.NAME.FIELD=VALUE, or in a file under [learner.NAME]:")
     for each in for_programs():
         if values := each["hyperparameters"]:
             told = ", ".join(f"{field} = {json.dumps(value)}" for field, value in values.items())
             print(f"  {each['name']:<10}", told)
+
+
+@app.command("settings")
+def settings_command(
+    path: Annotated[str, typer.Argument(help="Where to begin, such as task or network.cell.", metavar="PATH")] = "",
+) -> None:
+    """List the settings of a run: paths for --set, study files and `rc.sweep`, short names, and what each may be."""
+    print_table(("Setting", "May be", "Default", "Of"), list(rows_of_settings(path)))
 
 
 @app.command("train")
@@ -107,45 +120,48 @@ def train_command(
             "run.safetensors becomes run-rflo.safetensors."
         ),
     ] = None,
-    engine: Annotated[
-        str, typer.Option(help="What runs the steps: auto, scan or on-chip.", metavar="NAME", show_default=True)
-    ] = "auto",
     as_json: AsJson = False,
-    learners: Annotated[list[str] | None, setting("learners", "Learning", "--learner")] = None,
-    steps: Annotated[Any, setting("steps", "Learning")] = None,
-    seeds: Annotated[Any, setting("seeds", "Learning")] = None,
-    streams: Annotated[Any, setting("streams", "Learning")] = None,
-    optimizer: Annotated[str | None, setting("optimizer", "Learning")] = None,
-    learning_rate: Annotated[Any, setting("learning_rate", "Learning")] = None,
-    window: Annotated[Any, setting("window", "Learning")] = None,
-    key: Annotated[Any, setting("key", "Learning")] = None,
-    task: Annotated[str | None, setting("task", "Task")] = None,
-    t1: Annotated[Any, setting("t1", "Task")] = None,
-    t2: Annotated[Any, setting("t2", "Task")] = None,
-    sampled: Annotated[bool | None, setting("sampled", "Task")] = None,
-    inputs: Annotated[Any, setting("inputs", "Task")] = None,
-    outputs: Annotated[Any, setting("outputs", "Task")] = None,
-    stretch: Annotated[Any, setting("stretch", "Task")] = None,
-    cell: Annotated[str | None, setting("cell", "Network")] = None,
-    n: Annotated[Any, setting("n", "Network")] = None,
-    layers: Annotated[Any, setting("layers", "Network")] = None,
-    density: Annotated[Any, setting("density", "Network")] = None,
-    alpha: Annotated[Any, setting("alpha", "Network")] = None,
-    w_rec: Annotated[str | None, setting("w_rec", "Network")] = None,
-    random_feedback: Annotated[bool | None, setting("random_feedback", "Network")] = None,
-    dtype: Annotated[str | None, setting("dtype", "Network")] = None,
+    learners: Annotated[
+        list[str] | None,
+        word("Who learns, as `recurra learners` has them; repeat for several.", LEARNING, "--learner"),
+    ] = None,
+    steps: Annotated[Any, number("Steps each seed learns for. Default: 100000", LEARNING)] = None,
+    seeds: Annotated[Any, number("Independent repetitions, trained at once. Default: 20", LEARNING)] = None,
+    streams: Annotated[Any, number("Parallel streams that share a seed's weights. Default: 1", LEARNING)] = None,
+    optimizer: Annotated[str | None, word("How gradients are applied. Default: sgd", LEARNING)] = None,
+    learning_rate: Annotated[Any, number("Step size of the optimizer. Default: 0.0001", LEARNING)] = None,
+    window: Annotated[Any, number("Steps a kept loss is averaged over; a hundredth of the run.", LEARNING)] = None,
+    key: Annotated[Any, number("Start of all random numbers. Default: 0", LEARNING)] = None,
+    engine: Annotated[str | None, word("What runs the steps: auto, scan or on-chip. Default: auto", LEARNING)] = None,
+    task: Annotated[str | None, word("What to learn. Default: add", NETWORK)] = None,
+    cell: Annotated[str | None, word("The network's cell. Default: rnn", NETWORK)] = None,
+    n: Annotated[Any, number("Units. Default: 32", NETWORK)] = None,
+    layers: Annotated[Any, number("Recurrent layers, each such a cell. Default: 1", NETWORK)] = None,
+    alpha: Annotated[Any, number("Inverse time constant of the rnn cell, in (0, 1]. Default: 1.0", NETWORK)] = None,
+    density: Annotated[Any, number("Share of recurrent weights that a sparse cell has.", NETWORK)] = None,
+    w_rec: Annotated[str | None, word("How the recurrent weights start. Default: orthogonal", NETWORK)] = None,
+    dtype: Annotated[str | None, word("Precision: float32 or float64. Default: float32", NETWORK)] = None,
+    paths: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--set",
+            help="Any other setting, such as task.t1=6; repeat for several. `recurra settings` lists them.",
+            rich_help_panel=NETWORK,
+            metavar="PATH=VALUE",
+        ),
+    ] = None,
 ) -> None:
     """Train a network with one learner or several, and compare their final losses.
 
     For example: recurra train --learner uoro --learner rflo --steps 200000 --out runs.nc
     """
     given = tuple(locals().items())  # every option by the name of its setting
-    typed = {name: value for name, value in given if name in Settings.model_fields and value not in (None, [], ())}
-    settings = checked({**(read_toml(config) if config else {}), **typed})
+    typed = {name: value for name, value in given if name in TYPED and value not in (None, [], ())}
+    settings = merged(read_toml(config) if config else {}, typed, paths or [])
     allow(settings)
     if out is None:
         check_device()
-        raise typer.Exit(run(settings, build(settings), None, as_json, checkpoint, engine))
+        raise typer.Exit(run(settings, build(settings), None, as_json, checkpoint))
     need("results", "`recurra train --out`")
 
     def is_own(path: Path) -> bool:
@@ -156,7 +172,7 @@ def train_command(
 
     with Output(out, force, is_own) as output:
         check_device()
-        raise typer.Exit(run(settings, build(settings), output, as_json, checkpoint, engine))
+        raise typer.Exit(run(settings, build(settings), output, as_json, checkpoint))
 
 
 app.command("learn")(learn_command)
@@ -168,7 +184,7 @@ app.command("tune")(tune_command)
 @app.command("bench")
 def bench_command(
     learner: Annotated[list[str] | None, typer.Option(help="Which learner; may be repeated. All by default.")] = None,
-    cell: Annotated[list[str] | None, typer.Option(help="rnn, gru or lstm; may be repeated.")] = None,
+    cell: Annotated[list[str] | None, typer.Option(help="Which cell, rnn by default; may be repeated.")] = None,
     n: Annotated[list[int] | None, typer.Option(help="Units; may be repeated.")] = None,
     seeds: Annotated[list[int] | None, typer.Option(help="Seeds at once; may be repeated.")] = None,
     streams: Annotated[list[int] | None, typer.Option(help="Streams a seed learns from; may be repeated.")] = None,
@@ -197,12 +213,14 @@ def _use_cores(count: int) -> None:
 
 def _add_installed_commands() -> None:
     """Add the commands of other packages, which name them in the entry-point group `recurra.commands`."""
-    own = {command.name for command in app.registered_commands}
-    for entry in entry_points(group=GROUP):
-        if entry.name in own:
-            package = entry.dist.name if entry.dist else entry.value
-            say(f"warning: {package} adds a command {entry.name!r}, which there is already: it is left out.")
+    owners = {command.name: "recurra itself" for command in app.registered_commands}
+    for entry in sorted(entry_points(group=GROUP), key=_package):  # in the same order on every machine
+        package = _package(entry)
+        if entry.name in owners:
+            owner = owners[entry.name]
+            say(f"warning: {package} adds a command {entry.name!r}, which {owner} has already: it is left out.")
             continue
+        owners[entry.name] = package
         try:
             command = entry.load()
         except Exception as error:
@@ -213,10 +231,13 @@ def _add_installed_commands() -> None:
             app.command(entry.name)(command)
 
 
-def _broken(entry: EntryPoint, error: Exception) -> Callable[[], None]:
+def _package(entry: Any) -> str:
+    return entry.dist.name if entry.dist else entry.value
+
+
+def _broken(entry: Any, error: Exception) -> Callable[[], None]:
     """A command that says why the one of that name cannot be loaded. All others go on working."""
-    package = entry.dist.name if entry.dist else entry.value
-    line = f"The command {entry.name!r} of {package} cannot be loaded: {error or type(error).__name__}"
+    line = f"The command {entry.name!r} of {_package(entry)} cannot be loaded: {error or type(error).__name__}"
 
     def command() -> None:
         raise CommandError(line)

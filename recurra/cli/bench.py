@@ -18,7 +18,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from recurra import cells
+from recurra.cells import CELLS
 from recurra.cells.base import Cell
 from recurra.cli.stopping import keep, on_leaving, undisturbed
 from recurra.cli.streams import NO_READER, complain, lost, say_lost
@@ -35,11 +35,6 @@ from recurra.tasks import Add
 from recurra.training.provenance import machine, versions
 from recurra.training.train import LEARNING_RATE
 
-CELLS: dict[str, Callable[[int], Cell]] = {
-    "rnn": lambda n: cells.RNN(n_in=2, n=n, dtype="float32"),
-    "gru": lambda n: cells.GRU(n_in=2, n=n, dtype="float32"),
-    "lstm": lambda n: cells.LSTM(n_in=2, n=n, dtype="float32"),
-}
 #: settings in which the states of the learner take more bytes than this in all are left out
 MOST_BYTES = 600e6
 #: learners whose time goes into multiplications rather than into memory
@@ -48,6 +43,11 @@ PRODUCT = 1024
 REPORT = "bench.json"
 #: The first steps of a run, from which the engine learns its pace; and a number of steps that is never reached.
 FEW_STEPS, ENDLESS = 32, 2**31 - 1
+
+
+def cell_of(kind: str, n: int) -> Cell:
+    """The cell of that name which is measured."""
+    return CELLS[kind](n_in=2, n=n, dtype="float32")  # pyright: ignore[reportCallIssue]
 
 
 @dataclass(frozen=True)
@@ -85,12 +85,12 @@ def bench(
 
 def fits(name: str, kind: str, n: int, networks: int) -> bool:
     """Whether the states of so many networks stay within bounds."""
-    return _state_bytes(name, CELLS[kind](n)) * networks <= MOST_BYTES
+    return _state_bytes(name, cell_of(kind, n)) * networks <= MOST_BYTES
 
 
 def measure(name: str, kind: str, n: int, seeds: int, streams: int, repeats: int) -> Row:
     """One row: pieces of a run as `train` takes them, and the machine measured after each."""
-    cell = CELLS[kind](n)
+    cell = cell_of(kind, n)
     size = _state_bytes(name, cell)
     own, ideal = _ideal(name, cell, size + bytes_of(jax.eval_shape(Network(cell, 2).init, jax.random.key(0))))
     began = time.perf_counter()

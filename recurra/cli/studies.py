@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     import xarray
 
     from recurra.studies.folder import Folder
-    from recurra.studies.places.base import Place, Tls
+    from recurra.training.places.base import Place, Tls
 
 PANEL = "Where it runs"
 
@@ -82,9 +82,9 @@ def _carry_out(study: Any, out: Path, place: "Place", where: str) -> None:
     from recurra.studies.sweep import Sweep, made_by
 
     folder = Folder(out)
-    with folder.held(study):
+    with folder.held(study, lambda: Sweep(study).known_as()):
         sweep = Sweep(folder.study())  # its points are numbered in the order of its own file
-        stopping.keep(stopping.raise_once)
+        stopping.hand_over()
         try:
             failures = sweep.run(folder, place)
         except KeyboardInterrupt as error:
@@ -111,7 +111,7 @@ def _estimate(study: Any, out: Path) -> None:
         study = folder.study()
     sweep = Sweep(study)
     done = sweep.done(folder)
-    found = sweep.estimate(sweep.planner().batches(done))
+    found = sweep.estimate(sweep.networks.batches(done))
     networks = len(sweep.points) * len(study.seeds)
     rows = [
         ("Networks", f"{networks:,} ({_count(len(sweep.points), 'point')}, {_count(len(study.seeds), 'seed')})"),
@@ -167,9 +167,10 @@ def tune_command(
     need("results", "`recurra tune`")
     with _readable_errors():
         make = _place_of(local, workers, cluster, slurm, (tls_ca_file, tls_cert, tls_key))
-        from recurra.studies.folder import Folder, NotKeptError
+        from recurra.studies.folder import Folder
         from recurra.studies.study import Study
         from recurra.studies.tuning.search import tune
+        from recurra.training.folder import NotKeptError
 
         read = Study.read(study)
         check_device()
@@ -206,9 +207,9 @@ def _duration(seconds: float) -> str:
 @contextmanager
 def _readable_errors() -> Iterator[None]:
     """What is wrong with a folder, a place or a search is a line, and no traceback."""
-    from recurra.studies.folder import FolderError, NotKeptError
-    from recurra.studies.places.base import PlaceError, PlaceLost
     from recurra.studies.tuning.tuned import TuningError
+    from recurra.training.folder import FolderError, NotKeptError
+    from recurra.training.places.base import PlaceError, PlaceLost
 
     try:
         yield
@@ -237,26 +238,26 @@ def _place_of(
     if slurm:
         need("scale", "--slurm", "distributed", "dask_jobqueue")
     if workers:
-        from recurra.studies.places.workers import LocalWorkers
+        from recurra.training.places.workers import Processes
 
-        return lambda: LocalWorkers(workers)
+        return lambda: Processes(workers)
     if cluster:
-        from recurra.studies.places.dask import Cluster as Dask
+        from recurra.training.places.dask import Cluster as Dask
 
         files = _tls(tls)
         return lambda: Dask(cluster, files)
     if slurm:
-        from recurra.studies.places.slurm import Slurm as Jobs
+        from recurra.studies.slurm import Slurm as Jobs
 
         jobs = Jobs(slurm)
         return lambda: jobs
-    from recurra.studies.places.dispatching import Local as Here
+    from recurra.training.places.dispatching import Local as Here
 
     return Here
 
 
 def _tls(files: tuple[Path | None, ...]) -> "Tls | None":
-    from recurra.studies.places.base import Tls
+    from recurra.training.places.base import Tls
 
     if not any(files):
         return None
@@ -291,7 +292,7 @@ def _show(folder: "Folder", data: "xarray.Dataset") -> None:
     else:
         from recurra.studies.pages.page import write_study
 
-        with folder.keeping("The page"):
+        with folder.groups.keeping("The page"):
             say(f"The page is {write_study(folder.path, data, folder.path.resolve().name)}.")
     say(f"The data set is {folder.save(by_settings(data))}.")
 

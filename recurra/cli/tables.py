@@ -31,7 +31,7 @@ def printed() -> list[tuple[str, ...]]:
 def for_programs() -> list[dict[str, Any]]:
     """Everything about each learner, ready for JSON."""
     from recurra.learners import LEARNERS
-    from recurra.studies.settings import hyperparameters
+    from recurra.studies.parts import hyperparameters
 
     known = lambda text: None if text == "–" else text
     return [
@@ -50,6 +50,16 @@ def for_programs() -> list[dict[str, Any]]:
         }
         for name, kind in LEARNERS.items()
     ]
+
+
+def rows_of_settings(beginning: str = "") -> Iterator[tuple[str, str, str, str]]:
+    """Every setting whose path begins so: its name, what it may be, its default, and the parts that have it."""
+    from recurra.studies.language import every_setting
+
+    for setting, owners in every_setting(beginning):
+        kind = "true or false" if setting.kind == "flag" else "a whole number" if setting.whole else "a number"
+        default = "–" if setting.default is None else str(setting.default)
+        yield setting.name, ", ".join(setting.choices) or kind, default, ", ".join(owners)
 
 
 def _axes(kind: "type[Learner]") -> Iterator[str]:

@@ -2,9 +2,9 @@
 
 import json
 import logging
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, get_args
+from typing import TYPE_CHECKING, Any
 
 import typer
 
@@ -13,8 +13,10 @@ from recurra.cli import stopping
 from recurra.cli.output import Output
 from recurra.cli.streams import complain, say_lost
 from recurra.cli.tables import print_table
+from recurra.studies.language import table_of
 from recurra.studies.parts import Parts, full_configuration
-from recurra.studies.settings import Settings, SettingsError
+from recurra.studies.settings import Settings, SettingsError, check_one, checked, flat
+from recurra.training.aliases import path_of
 from recurra.training.console import say
 from recurra.training.interrupts import Interrupted
 
@@ -24,24 +26,20 @@ if TYPE_CHECKING:
     from recurra.training.result import Result
 
 
-def setting(name: str, panel: str, *flags: str) -> Any:
-    """The option for a setting, with its help, choices and default from `Settings`."""
-    field = Settings.model_fields[name]
-    kinds = get_args(field.annotation) or (field.annotation,)
-    choices = [each for each in kinds if isinstance(each, str)]
-    shown = f"{str(field.description)[:-1]}: {', '.join(choices)}." if choices else field.description
-    if field.default not in (None, ()):
-        shown = f"{shown} Default: {json.dumps(field.default)}".replace('"', "")
-    kind: Any = {}
-    if int in kinds or float in kinds:
-        kind = {"parser": _number, "metavar": "NUMBER"}
-    elif str in kinds or choices:
-        kind = {"metavar": "NAME"}
-    return typer.Option(*flags, help=shown, rich_help_panel=panel, show_default=False, **kind)
+def number(help: str, panel: str) -> Any:
+    """The option for a setting that is a number."""
+    return typer.Option(help=help, rich_help_panel=panel, show_default=False, parser=value_of, metavar="NUMBER")
 
 
-def _number(text: str) -> int | float | str:
-    """The number typed; other text stays as it is, for `Settings` to complain of in the same words everywhere."""
+def word(help: str, panel: str, *flags: str) -> Any:
+    """The option for a setting that is chosen by its name."""
+    return typer.Option(*flags, help=help, rich_help_panel=panel, show_default=False, metavar="NAME")
+
+
+def value_of(text: str) -> bool | int | float | str:
+    """The value typed: a number, true or false, or text. Whether it may be so is for the settings to say."""
+    if text in ("true", "false"):
+        return text == "true"
     for kind in (int, float):
         try:
             return kind(text)
@@ -50,13 +48,35 @@ def _number(text: str) -> int | float | str:
     return text
 
 
+def merged(file: Mapping[str, Any], typed: Mapping[str, Any], paths: Sequence[str]) -> Settings:
+    """The settings of a file, those typed, which override it, and those of `--set PATH=VALUE`."""
+    given = {key: value for key, value in file.items() if key != "learners"}
+    flattened = dict(flat(given))
+    own: dict[str, Any] = {}
+    for each in paths:
+        path, equals, value = each.partition("=")
+        if not equals:
+            raise SettingsError(f"`--set` is {each!r}: write --set PATH=VALUE, such as --set task.t1=6.")
+        own[path.strip()] = value_of(value.strip())
+    for name in {**typed, **own}:
+        twice = [other for other in (*typed, *own) if path_of(other) == path_of(name)]
+        if len(twice) > 1:
+            raise SettingsError(f"`{name}` is given twice: leave one of them out.")
+    flattened = {name: value for name, value in flattened.items() if path_of(name) not in map(path_of, (*typed, *own))}
+    learners = typed.get("learners", file.get("learners"))
+    if "learners" in typed:  # the file may have settings of others
+        others = [f"learner.{name}." for name in table_of("learner") if name not in typed["learners"]]
+        for name in [name for name in flattened if name.startswith(tuple(others))]:
+            check_one(name, flattened.pop(name))
+    return checked({**{k: v for k, v in typed.items() if k != "learners"}, **flattened, **own, "learners": learners})
+
+
 def run(
     settings: Settings,
     parts: Parts,
     output: Output | None,
     as_json: bool,
     checkpoint: Path | None = None,
-    engine: str = "auto",
 ) -> int:
     """Train each learner in turn and keep what is finished; the exit status."""
     import jax
@@ -65,18 +85,13 @@ def run(
     from recurra.engine.choosing import engine_of
     from recurra.engine.on_chip.fits import DoesNotFitError
 
-    try:
-        how_to_run = engine_of(engine)
-    except ValueError as error:
-        raise SettingsError(str(error)) from None
-
     files = _checkpoints(checkpoint, list(parts.learners))
     config = full_configuration(settings, parts)
     results: dict[str, Result] = {}
     failed: dict[str, str] = {}
     status, kept = 0, True
     how = {name: getattr(settings, name) for name in ("steps", "seeds", "streams", "key", "window")}
-    how["engine"] = how_to_run
+    how["engine"] = engine_of(settings.engine)
     *_, last = parts.learners
     stopping.hand_over()
     _say_what_is_logged()

@@ -16,7 +16,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from recurra import cells, losses, step
+from recurra import cells, losses, step, tasks
 from recurra.checks import Part
 from recurra.learners import LEARNERS, LocalLosses, RandomTargets, ThroughLayers
 from recurra.linalg import noise
@@ -188,7 +188,6 @@ def _refusal(reason: str) -> str:
 
 register(
     Network, *cells.CELLS.values(), cells.Stack, cells.Sparsely, cells.WithoutSelf, *LEARNERS.values(), ThroughLayers,
-    RandomTargets, LocalLosses, losses.SoftmaxCrossEntropy,
-    losses.SigmoidCrossEntropy, losses.SquaredError, losses.FiringRate, step.LearningStep, step.DelayedStep, step.SGD,
-    step.Adam, step.PerGate, step.RLS,
+    RandomTargets, LocalLosses, *losses.LOSSES.values(), losses.FiringRate, *tasks.TASKS.values(),
+    *step.OPTIMIZERS.values(), step.PerGate, step.RLS, step.LearningStep, step.DelayedStep,
 )  # fmt: skip

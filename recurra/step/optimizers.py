@@ -24,7 +24,8 @@ def floating(value: Any) -> Any:
     return float(value) if type(value) is int else value
 
 
-def _number(default: float | None) -> Any:
+def number(default: float | None) -> Any:
+    """A field of a described optimizer, which is an argument of the compiled program."""
     return eqx.field(default=default, converter=floating)
 
 
@@ -34,52 +35,6 @@ class Described(checks.Part):
     @abc.abstractmethod
     def built(self) -> optax.GradientTransformation:
         """The same as Optax has it."""
-
-
-class SGD(Described):
-    """Gradient descent, with `momentum` if it is given. With `clip`, longer gradients are scaled to this norm first.
-
-    >>> rc.SGD(1e-2, momentum=0.9, clip=1.0)  # for `train(..., optimizer=...)`
-    SGD(learning_rate=0.01, momentum=0.9, clip=1.0)
-    """
-
-    learning_rate: Number = _number(1e-3)
-    momentum: Number | None = _number(None)
-    clip: Number | None = _number(None)
-
-    def __check_init__(self) -> None:
-        checks.in_range(self, "learning_rate", least=0.0)
-        if self.momentum is not None:
-            checks.in_range(self, "momentum", least=0.0, most=1.0)
-        _check_clip(self)
-
-    def built(self) -> optax.GradientTransformation:
-        return _clipped(self.clip, optax.sgd(self.learning_rate, self.momentum))  # pyright: ignore[reportArgumentType]
-
-
-class Adam(Described):
-    """Adam (Kingma and Ba, 2015). With `clip`, longer gradients are scaled to this norm first.
-
-    >>> rc.Adam(1e-3, clip=1.0).learning_rate  # for `train(..., optimizer=...)`
-    0.001
-    """
-
-    learning_rate: Number = _number(1e-3)
-    b1: Number = _number(0.9)
-    b2: Number = _number(0.999)
-    eps: Number = _number(1e-8)
-    clip: Number | None = _number(None)
-
-    def __check_init__(self) -> None:
-        checks.in_range(self, "learning_rate", least=0.0)
-        checks.in_range(self, "b1", least=0.0, most=1.0)
-        checks.in_range(self, "b2", least=0.0, most=1.0)
-        checks.in_range(self, "eps", least=0.0)
-        _check_clip(self)
-
-    def built(self) -> optax.GradientTransformation:
-        rule = optax.adam(self.learning_rate, self.b1, self.b2, self.eps)  # pyright: ignore[reportArgumentType]
-        return _clipped(self.clip, rule)
 
 
 class Injected(Described):
@@ -111,12 +66,14 @@ class Injected(Described):
         return optax.GradientTransformation(init, self.rule.update)
 
 
-def _check_clip(optimizer: SGD | Adam) -> None:
+def check_clip(optimizer: Any) -> None:
+    """Raise unless the field `clip` of a described optimizer is None or a norm."""
     if optimizer.clip is not None:
         checks.in_range(optimizer, "clip", above=0.0)
 
 
-def _clipped(clip: Number | None, rule: optax.GradientTransformation) -> optax.GradientTransformation:
+def clipped(clip: Number | None, rule: optax.GradientTransformation) -> optax.GradientTransformation:
+    """The rule, after gradients longer than `clip` were scaled to it."""
     return rule if clip is None else optax.chain(optax.clip_by_global_norm(clip), rule)  # pyright: ignore[reportArgumentType]
 
 

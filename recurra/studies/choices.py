@@ -1,7 +1,7 @@
-"""What a study varies: settings under dotted names, how each varies, and the combinations that they make.
+"""What a study varies: settings by name, how each varies, and the combinations that they make.
 
-A setting is named as in `alpha` or `learner.kernl.perturbation`. It varies over a list, over spaced values, along with
-others, or by a random choice. A combination leaves out what has no effect in it.
+A setting varies over a list, over spaced values, along with others, or by a random choice. A combination leaves out
+what has no effect in it.
 """
 
 import functools
@@ -10,41 +10,20 @@ import itertools
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, get_args
+from typing import TYPE_CHECKING, Any, ClassVar
 
-from pydantic import BaseModel, ValidationError
-
-from recurra.studies.settings import NEEDS, Settings, in_words, learner_table, options
+from recurra.studies.language import Kind, decides, effective, path_of, plan_of
 
 if TYPE_CHECKING:
     import numpy as np
 
 Value = bool | int | float | str
 Point = dict[str, Value]
-Kind = Literal["number", "text", "flag"]
 
 #: digits of spaced values, so that a grid from 0.1 to 1 has 0.7 in it, and not 0.7000000000000001
 DIGITS = 12
 #: numbers in a list are shown on a logarithmic axis when the largest is this many times the smallest
 MANY_TIMES = 10
-#: settings that a study sets for all of its networks, and why
-NOT_VARIED = {
-    "samples": "`samples` belongs at the top of the file, above any [table]: so often random choices are drawn.",
-    "learners": "`learners` are compared anyway: list them at the top of the file, above any [table].",
-    "seeds": "`seeds` belongs at the top of the file, above any [table]: every combination is run with all of them.",
-    "window": "`window` is the same for all networks, so that their losses compare: set it at the top of the file.",
-    "task_options": "`task_options` is the same for all networks: write it as a table of its own, [task_options].",
-    "cell_options": "`cell_options` is the same for all networks: write it as a table of its own, [cell_options].",
-    "key": "`key` is the same for all networks: for other random numbers take other `seeds`.",
-}
-#: tables of settings of the task and the cell, the same for all networks
-TABLES = ("task_options", "cell_options")
-#: what is in a study's file beside settings
-OWN = ("samples", "vary", "points", "tune")
-#: whole numbers that a data set's floats hold exactly
-LARGEST = 2**53
-#: settings that say which others have an effect
-DECIDING = ("learner", *dict.fromkeys(other for other, _ in NEEDS.values()))
 
 
 def kind_of(values: Sequence[Value]) -> Kind:
@@ -86,7 +65,7 @@ class Listed(_Given):
 
 @dataclass(frozen=True)
 class Together(_Given):
-    """The values of a setting in [[points]], one for each of them, and its default where a point is without it."""
+    """The values of a setting in [[points]], one for each of them, and one that is not meant where a point has none."""
 
     values: tuple[Value, ...]
     #: whether a point has it in the file
@@ -197,81 +176,9 @@ Gone = Listed | Spaced
 Varied = Listed | Together | Spaced | Uniform | Choices
 
 
-@dataclass(frozen=True)
-class Named:
-    """A setting: what it may be, and what it is when nothing is said."""
-
-    name: str
-    kind: Kind
-    whole: bool
-    default: Any
-    model: type[BaseModel]
-    field: str
-
-    def check(self, value: Any) -> Any:
-        """The value as the setting takes it, or a ValueError that says what is wrong with it."""
-        if isinstance(value, float) and not math.isfinite(value):
-            raise ValueError(f"`{self.name}` must be a finite number, and is {value!r}.")
-        if isinstance(value, int) and abs(value) > LARGEST:
-            raise ValueError(f"`{self.name}` is {_short(value)}, which is too large: at most 2⁵³ is possible.")
-        if self.name in TABLES:  # their content depends on task and cell: it is checked with every network's settings
-            return value
-        given: dict[str, Any] = {}
-        if self.model is Settings:  # what a run must have, and what this setting needs
-            given = {"learners": ("rtrl",)} | dict([NEEDS[self.name]] if self.name in NEEDS else [])
-        given[self.field] = value
-        try:
-            return getattr(self.model.model_validate(given), self.field)
-        except ValidationError as error:
-            prefix = self.name.removesuffix(self.field)
-            raise ValueError(in_words(error.errors()[0], self.model, prefix)) from None
-
-
-def _short(value: int) -> str:
-    """A whole number, which may have more digits than Python writes."""
-    return str(value) if value.bit_length() < 200 else f"about 2^{value.bit_length()}"
-
-
-def needs(name: str) -> tuple[str, str] | None:
-    """The setting, and its value, without which this one has no effect."""
-    if name.startswith("learner."):
-        return "learner", name.split(".")[1]
-    return NEEDS.get(name)
-
-
-@functools.cache
-def find(name: str, varies: bool = False) -> Named:
-    """The setting of that name, in a table of what varies or among what is fixed; a ValueError if there is none."""
-    if name.startswith("learner."):
-        return _find_learners(name)
-    if name not in Settings.model_fields:
-        known = [each for each in (*Settings.model_fields, *OWN) if each != "learner"]
-        if varies:
-            known = [each for each in known if each not in (*NOT_VARIED, *OWN)]
-        raise ValueError(f"`{name}` is not a setting: {options(name, known)}")
-    return _named(name, Settings, name)
-
-
-def _find_learners(name: str) -> Named:
-    from recurra.learners import LEARNERS
-
-    _, learner, field = name.split(".", 2)
-    if learner not in LEARNERS:
-        raise ValueError(f"`learner.{learner}` is not a learner: {options(learner, LEARNERS)}")
-    model = learner_table(LEARNERS[learner])
-    if not model.model_fields:
-        raise ValueError(f"`{name}` is not a setting: {learner} has none.")
-    if field not in model.model_fields:
-        raise ValueError(f"`{name}` is not a setting of {learner}: {options(field, model.model_fields)}")
-    return _named(name, model, field)
-
-
-def _named(name: str, model: type[BaseModel], field: str) -> Named:
-    about = model.model_fields[field]
-    kinds = get_args(about.annotation) or (about.annotation,)
-    whole = int in kinds
-    kind: Kind = "flag" if bool in kinds else "number" if whole or float in kinds else "text"
-    return Named(name, kind, whole, about.default, model, field)
+def possible(how: Varied) -> Sequence[Value]:
+    """All values of what decides which settings have an effect."""
+    return range(int(how.low), int(how.high) + 1) if isinstance(how, Uniform) else how.values
 
 
 @dataclass(frozen=True)
@@ -282,23 +189,30 @@ class Combinations:
     fixed: dict[str, Value]
     varied: dict[str, Varied]
 
-    def applies(self, name: str, point: Point) -> bool:
-        """Whether a setting has an effect at a point, or may have one once the point is complete."""
-        need = needs(name)
-        if need is None:
-            return True
-        other, wanted = need
-        if other in point:
-            return point[other] == wanted
-        return other in self.random or self.shared(other) == wanted
+    def working(self, point: Point) -> frozenset[str]:
+        """The settings that have an effect at a point, or may have one once the point is complete."""
+        found: frozenset[str] = frozenset()
+        for given in self._completed(point):
+            found |= effective(given, (str(point["learner"]),))
+        return found
 
-    def shared(self, name: str) -> Any:
-        """The value that a setting has wherever it does not vary."""
-        return self.fixed[name] if name in self.fixed else find(name).default
+    def used(self, point: Point) -> dict[str, Any]:
+        """The settings that have an effect at a point, by path, with what they are: also those that are not given."""
+        return plan_of(next(self._completed(point)), (str(point["learner"]),))[0].used
+
+    def _completed(self, point: Point) -> Iterator[dict[str, Any]]:
+        """What is given at a point, once for each way in which what decides may still be chosen."""
+        missing = [name for name, how in self.varied.items() if name not in point and not isinstance(how, Together)]
+        open_ = {name: possible(self.varied[name]) for name in missing if decides(name)}
+        known = {**self.fixed, **{name: None for name in missing}, **point}
+        known.pop("learner", None)
+        for values in itertools.product(*open_.values()):
+            yield known | dict(zip(open_, values, strict=True))
 
     def relevant(self, point: Point) -> Point:
         """The point without what has no effect in it."""
-        return {name: value for name, value in point.items() if self.applies(name, point)}
+        working = self.working(point)
+        return {name: value for name, value in point.items() if name == "learner" or name in working}
 
     @functools.cached_property
     def random(self) -> dict[str, Random]:
@@ -314,25 +228,37 @@ class Combinations:
     @functools.cached_property
     def rows(self) -> list[Point]:
         """What [[points]] say, one by one; one that says nothing if there are none."""
-        together = {name: how.values for name, how in self.varied.items() if isinstance(how, Together)}
-        rows = zip(*together.values(), strict=True) if together else [()]
-        return [dict(zip(together, row, strict=True)) for row in rows]
+        together = {name: how for name, how in self.varied.items() if isinstance(how, Together)}
+        count = max([len(how.values) for how in together.values()], default=1)
+        return [{name: how.values[row] for name, how in together.items() if how.given[row]} for row in range(count)]
+
+    def combined(self, rows: Sequence[Point]) -> Iterator[Point]:
+        """Every learner with every row and all combinations of what else decides which settings have an effect."""
+        deciding = {name: how.values for name, how in self.gone_through.items() if decides(name)}
+        for learner, row in itertools.product(self.learners, rows):
+            for values in itertools.product(*deciding.values()):
+                yield {"learner": learner, **row, **dict(zip(deciding, values, strict=True))}
 
     @functools.cached_property
     def heads(self) -> list[Point]:
-        """The combinations of what decides which settings have an effect, all different, without the other settings."""
-        deciding = {name: how.values for name, how in self.gone_through.items() if name in DECIDING}
+        """The combinations of what decides which settings have an effect, all different, without the other settings.
+
+        A row of [[points]] that leaves out what another row has gets its default.
+        """
+        together = [name for name, how in self.varied.items() if isinstance(how, Together)]
         found: dict[tuple[tuple[str, Value], ...], Point] = {}
-        for learner, row in itertools.product(self.learners, self.rows):
-            for values in itertools.product(*deciding.values()):
-                head = {"learner": learner, **row, **dict(zip(deciding, values, strict=True))}
-                head = self.relevant(head)
-                found.setdefault(tuple(head.items()), head)
+        for head in self.combined(self.rows):
+            if any(name not in head for name in together):
+                used = self.used(head)
+                head = {name: used[path_of(name)] for name in together if used.get(path_of(name)) is not None} | head
+            head = self.relevant({name: head[name] for name in ("learner", *self.varied) if name in head})
+            found.setdefault(tuple(head.items()), head)
         return list(found.values())
 
     def tail(self, head: Point) -> dict[str, Gone]:
         """What is gone through, beside the head, and has an effect with it."""
-        return {name: how for name, how in self.gone_through.items() if name not in head and self.applies(name, head)}
+        working = self.working(head)
+        return {name: how for name, how in self.gone_through.items() if name not in head and name in working}
 
     def count(self) -> int:
         """How many cases there are."""
@@ -356,10 +282,11 @@ class Combinations:
         if not self.random:
             return self.cases()
         drawn = {name: self.draws(name, samples) for name in self.random}
-        changing = any(name in drawn for name in DECIDING)
+        changing = any(map(decides, drawn))
         found: dict[tuple[tuple[str, ...], tuple[Value, ...]], None] = {}
         for head, names, group in self.groups():
-            chosen = [name for name in drawn if self.applies(name, head)]
+            working = self.working(head)
+            chosen = [name for name in drawn if name in working]
             names = (*names, *chosen)
             rows = list(zip(*(drawn[name] for name in chosen), strict=True)) if chosen else [()]
             for case, row in itertools.product(group, rows):
@@ -375,5 +302,5 @@ class Combinations:
         import numpy as np
 
         digest = hashlib.sha256(name.encode()).digest()
-        seed = [int(self.shared("key")), int.from_bytes(digest[:8], "little")]
+        seed = [int(self.fixed.get("key", 0)), int.from_bytes(digest[:8], "little")]
         return self.random[name].draw(np.random.default_rng(seed), samples)

@@ -1,14 +1,12 @@
-"""The data sets of a study: of a group of networks, and of all of them.
+"""The data set of a study: dimensions point, seed and window, and a coordinate for each setting that varies.
 
-Groups are flat: a row for each network. The whole study has dimensions point, seed and window, and a coordinate for
-each setting that varies. `by_settings` gives it a dimension for each of them where its points make a grid.
+`by_settings` gives it a dimension for each of them where its points make a grid.
 """
 
-import io
 import json
 import signal
 import threading
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -16,7 +14,7 @@ import numpy as np
 
 from recurra import __version__
 from recurra.studies.choices import Choices, Uniform
-from recurra.studies.places.base import Order, Outcome
+from recurra.training.folder import Group
 from recurra.training.interrupts import ASKING
 
 if TYPE_CHECKING:
@@ -35,52 +33,15 @@ LONG_NAMES = {
 }
 
 
-def group_of(order: Order, outcome: Outcome) -> "xarray.Dataset":
-    """What an order came to, a row for each network: its point, seed and losses."""
-    import xarray
-
-    count = len(order.members)
-    return xarray.Dataset(
-        {
-            "loss": (("network", "window"), outcome.loss),
-            "final_loss": ("network", outcome.final_loss),
-            "diverged_at": ("network", outcome.diverged_at.astype(np.int64)),
-            "steps_done": ("network", np.full(count, order.stop, np.int64)),
-            "seconds": ("network", np.full(count, outcome.seconds / max(count, 1))),
-        },
-        {
-            "point": ("network", [order.points[member.row] for member in order.members]),
-            "seed": ("network", [member.seed for member in order.members]),
-            "step": ("window", outcome.step.astype(np.int64)),
-        },
-        {
-            "settings": json.dumps(order.settings),
-            "worker": outcome.worker,
-            "device": outcome.device,
-            "seconds": outcome.seconds,
-            "compile_seconds": outcome.compile_seconds,
-            "recurra_version": __version__,
-        },
-    )
-
-
 def to_bytes(data: "xarray.Dataset") -> bytes:
     """A data set as the content of a netCDF file. HDF5 crashes where a disk is full, so it writes to memory."""
     with _undisturbed():
         return bytes(data.to_netcdf(engine="h5netcdf"))
 
 
-def from_bytes(content: bytes) -> "xarray.Dataset":
-    """The data set that a netCDF file of this content has."""
-    import xarray
-
-    with _undisturbed(), xarray.open_dataset(io.BytesIO(content), engine="h5netcdf") as data:
-        return data.load()
-
-
 @contextmanager
 def _undisturbed() -> Iterator[None]:
-    """Signals wait until it is over: h5netcdf does not get over an exception in its midst."""
+    """Signals wait until it is over: an exception in its middle would leave h5netcdf unusable."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -98,24 +59,31 @@ def _undisturbed() -> Iterator[None]:
 
 
 def whole(
-    study: "Study", points: "Sequence[Point]", groups: "Iterable[xarray.Dataset]", made: dict[str, Any]
+    study: "Study",
+    points: "Sequence[Point]",
+    groups: Sequence[tuple[Group, list[tuple[tuple[int, int], int]]]],
+    made: dict[str, Any],
 ) -> "xarray.Dataset":
-    """All groups as one data set, by point, seed and window. What is not computed yet is nan."""
+    """All groups as one data set, by point, seed and window. What is not computed yet is nan.
+
+    With each group come the places of its networks, as (point, seed's column), and their rows in it.
+    """
     import xarray
 
-    groups = list(groups)
-    column = {seed: i for i, seed in enumerate(study.seeds)}
     shape = len(points), len(study.seeds)
-    windows = max((group.sizes["window"] for group in groups), default=0)
+    windows = max((len(group.outcome.axes["step"]) for group, placed in groups if placed), default=0)
     loss, final, seconds = np.full((*shape, windows), np.nan), np.full(shape, np.nan), np.full(shape, np.nan)
     diverged, done = np.full(shape, -1, np.int64), np.zeros(shape, np.int64)
     step = np.zeros((len(points), windows), np.int64)
-    for group in groups:
-        at = group["point"].values, np.array([column[seed] for seed in group["seed"].values.tolist()], int)
-        width = group.sizes["window"]
-        loss[*at, :width], final[at], seconds[at] = group["loss"].values, group["final_loss"].values, group["seconds"]
-        diverged[at], done[at] = group["diverged_at"].values, group["steps_done"].values
-        step[at[0], :width] = group["step"].values
+    for group, placed in groups:
+        if not placed:
+            continue
+        at, rows = tuple(np.array([place for place, _ in placed]).T), [row for _, row in placed]
+        found, ends = group.outcome.values, group.outcome.axes["step"]
+        loss[*at, : len(ends)], final[at] = found["loss"][rows], found["final_loss"][rows]
+        diverged[at], done[at] = found["diverged_at"][rows], found["steps_done"][rows]
+        seconds[at] = group.outcome.seconds / max(len(group.known_as), 1)
+        step[at[0], : len(ends)] = ends
     data = xarray.Dataset(
         {
             "loss": (("point", "seed", "window"), loss),

@@ -1,5 +1,6 @@
 """The file of a study: thousands of networks in a few lines of TOML, checked before anything runs."""
 
+import dataclasses
 import functools
 import re
 import tomllib
@@ -7,9 +8,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from pydantic import BaseModel, Field, ValidationError, model_validator
-
 from recurra.studies.choices import Choices, Combinations, Listed, Point, Uniform, Value, Varied
+from recurra.studies.language import RUN, Setting, effective, options
 from recurra.studies.reading.checks import check_built, check_effects, check_once, check_samples, check_size
 from recurra.studies.reading.problems import Places, Problems, lines_of
 from recurra.studies.reading.tables import (
@@ -20,43 +20,42 @@ from recurra.studies.reading.tables import (
     read_seeds,
     read_vary,
 )
-from recurra.studies.settings import STRICT, Settings, SettingsError, checked, in_words, read_bytes
+from recurra.studies.settings import Settings, SettingsError, read_bytes
+
+#: the least and the most of what [tune] says
+LIMITS = {"rungs": (1, 100), "eta": (2, 1000)}
 
 
-class TuneSettings(BaseModel):
+@dataclass(frozen=True)
+class TuneSettings:
     """How the random choices of a study are searched, for each of its cases."""
 
-    model_config = STRICT
-
-    trials: int = Field(default=40, ge=1, le=10**6, description="Settings that are tried.")
-    seeds: int | None = Field(default=None, ge=1, le=10**6, description="Seeds of a trial; those of the study.")
-    rungs: int = Field(default=3, ge=1, le=100, description="How often trials are looked at, the last time at the end.")
-    eta: int = Field(default=2, ge=2, le=1000, description="One trial in so many goes on after each look but the last.")
-    finalists: int = Field(
-        default=3, ge=1, le=10**6, description="The best trials, which are confirmed on fresh seeds."
-    )
-    confirm_seeds: int = Field(default=20, ge=1, le=10**6, description="Fresh seeds that confirm a finalist.")
-    startup: int | None = Field(
-        default=None, ge=1, le=10**6, description="Trials that are drawn before the search begins."
-    )
-    batch: int | None = Field(default=None, ge=1, le=10**6, description="Trials that are computed together.")
-
-    @model_validator(mode="after")
-    def _finalists_are_trials(self) -> "TuneSettings":
-        if "finalists" in self.model_fields_set and self.finalists > self.trials:
-            raise ValueError(
-                f"`tune.finalists` is {self.finalists}, and there are {self.trials} `trials` to choose from."
-            )
-        return self
+    #: settings that are tried
+    trials: int = 40
+    #: seeds of a trial; those of the study
+    seeds: int | None = None
+    #: how often trials are looked at, the last time at the end
+    rungs: int = 3
+    #: one trial in so many goes on after each look but the last
+    eta: int = 2
+    #: the best trials, which are confirmed on fresh seeds
+    finalists: int = 3
+    #: fresh seeds that confirm a finalist
+    confirm_seeds: int = 20
+    #: trials that are drawn before the search begins
+    startup: int | None = None
+    #: trials that are computed together
+    batch: int | None = None
 
 
 @dataclass(frozen=True)
 class Study:
     """What is compared: settings that are shared, settings that vary and how, and seeds.
 
-    Names are dotted, as in "learner.kernl.perturbation". A *case* is a combination of everything that is listed or
-    spaced, and a *point* is a case with its random choices drawn. What has no effect in a combination is left out of
-    it, and combinations that then coincide are taken once. Every point has a "learner".
+    Names are those of `recurra.studies.language`, as in "alpha" or "learner.kernl.perturbation". A *case* is a
+    combination of everything that is listed or spaced, and a *point* is a case with its random choices drawn. What has
+    no effect in a combination is left out of it, and combinations that then coincide are taken once. Every point has a
+    "learner".
     """
 
     #: the file as it is
@@ -100,7 +99,7 @@ class Study:
         """The study in a table, which is laid out as the file is."""
         problems = Problems(places or Places("study"))
         learners = read_learners(table.get("learners"), problems)
-        seeds = read_seeds(table.get("seeds", Settings.model_fields["seeds"].default), problems)
+        seeds = read_seeds(table.get("seeds", RUN["seeds"][2]), problems)
         samples = read_samples(table.get("samples"), problems)
         tune = _read_tune(table.get("tune", {}), problems)
         fixed, fixed_at = read_fixed(table, problems)
@@ -149,7 +148,8 @@ class Study:
 
     def space(self, case: Point) -> dict[str, Uniform | Choices]:
         """The random choices that have an effect in a case, or may have one, depending on others of them."""
-        return {name: how for name, how in self._combined.random.items() if self._combined.applies(name, case)}
+        working = self._combined.working(case)
+        return {name: how for name, how in self._combined.random.items() if name in working}
 
     def relevant(self, point: Point) -> Point:
         """The point without what has no effect in it."""
@@ -157,17 +157,11 @@ class Study:
 
     def settings(self, point: Point) -> Settings:
         """The settings of `recurra train` for a point."""
-        given: dict[str, Any] = {"learners": (point["learner"],), "seeds": len(self.seeds)}
-        hyperparameters: dict[str, Any] = {}
-        ours = f"learner.{point['learner']}."
-        for name, value in (self.fixed | point).items():
-            if name.startswith(ours):
-                hyperparameters[name.removeprefix(ours)] = value
-            elif name != "learner" and self._combined.applies(name, point):
-                given[name] = value
-        if hyperparameters:
-            given["learner"] = {point["learner"]: hyperparameters}
-        return checked(given)
+        learners = (str(point["learner"]),)
+        given = {name: value for name, value in (self.fixed | point).items() if name != "learner"}
+        working = effective(given, learners)
+        kept = {name: value for name, value in given.items() if name in working}
+        return Settings(learners, {**kept, "seeds": len(self.seeds)})
 
     @functools.cached_property
     def _combined(self) -> Combinations:
@@ -179,13 +173,21 @@ def _read_tune(table: Any, problems: Problems) -> TuneSettings:
     if not isinstance(table, dict):
         problems.add(("tune",), f"`tune` must be a table, [tune], and is {table!r}.")
         return TuneSettings()
-    try:
-        return TuneSettings.model_validate(table)
-    except ValidationError as error:
-        for each in error.errors():
-            place = each["loc"] or ("finalists",)
-            problems.add(("tune", *place), in_words(each, TuneSettings, "tune."))
-        return TuneSettings()
+    known = [each.name for each in dataclasses.fields(TuneSettings)]
+    found = {}
+    for key, value in table.items():
+        least, most = LIMITS.get(key, (1, 10**6))
+        try:
+            if key not in known:
+                raise ValueError(f"`tune.{key}` is not a setting: {options(key, known)}")
+            found[key] = Setting(f"tune.{key}", "number", True, least=least, most=most).check(value)
+        except ValueError as error:
+            problems.add(("tune", key), str(error))
+    tune = TuneSettings(**found)
+    if "finalists" in found and tune.finalists > tune.trials:
+        told = f"`tune.finalists` is {tune.finalists}, and there are {tune.trials} `trials` to choose from."
+        problems.add(("tune", "finalists"), told)
+    return tune
 
 
 def _no_toml(file: str, error: str) -> str:

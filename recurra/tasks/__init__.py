@@ -1,5 +1,11 @@
-"""Streams of inputs and labels."""
+"""Streams of inputs and labels.
 
+To register a task, import it below. The command line, study files, saved files and `import recurra` know it from there.
+"""
+
+from typing import TYPE_CHECKING
+
+from recurra.checks import registered
 from recurra.tasks.add import Add as Add
 from recurra.tasks.adding import Adding as Adding
 from recurra.tasks.arrays import Arrays as Arrays
@@ -12,3 +18,10 @@ from recurra.tasks.evidence import Evidence as Evidence
 from recurra.tasks.mimic import Mimic as Mimic
 from recurra.tasks.parity import Parity as Parity
 from recurra.tasks.pattern import Pattern as Pattern
+
+#: the tasks that are made as they are needed, by their names on the command line; `Arrays` holds data of a user's
+TASKS: dict[str, type[Task]] = registered(globals(), Task, leave_out=(Arrays,))
+
+if not TYPE_CHECKING:  # a type checker cannot read such a list, and takes all names above
+    #: What `import recurra` offers of this package.
+    __all__ = ["BLOCK", "TASKS", "Arrays", "Rows", "Task", *(kind.__name__ for kind in TASKS.values())]

@@ -1,6 +1,6 @@
 """The adding problem: two numbers of a sequence are marked, and their sum is asked for at its end."""
 
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 import equinox as eqx
 import jax
@@ -8,7 +8,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, PRNGKeyArray
 
 from recurra import checks
-from recurra.losses import Loss
+from recurra.losses import Loss, SquaredError
 from recurra.tasks.base import BLOCK, Rows, Task, WholeNumber
 from recurra.tasks.episodes import Underway, check_labels, lay_out, none_yet, slots
 
@@ -32,6 +32,8 @@ class Adding(Task):
     >>> task.n_in, task.n_out
     (2, 1)
     """
+
+    default_loss: ClassVar[type[Loss]] = SquaredError
 
     length: WholeNumber = 100
     reset: bool = True

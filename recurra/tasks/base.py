@@ -11,7 +11,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray, PyTree
 
 from recurra import checks
-from recurra.losses import Loss
+from recurra.losses import Loss, SoftmaxCrossEntropy
 
 #: a whole number, or an array of one that a compiled program takes as an argument
 WholeNumber = int | Int[Array, ""]
@@ -54,6 +54,8 @@ class Task(checks.Part):
     #: How many rows after a row its label comes. With 0 it comes with the row. With h ≥ 1 the label in row t belongs to
     #: row t - h: the network forecasts h rows ahead, and learns from a label once it is there.
     horizon: ClassVar[int] = 0
+    #: the loss of a network that is described in words, as in study files, where they name no other
+    default_loss: ClassVar[type[Loss]] = SoftmaxCrossEntropy
 
     @property
     @abc.abstractmethod

@@ -1,6 +1,6 @@
 """The mimic task: reproduce the outputs of a random network."""
 
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 import equinox as eqx
 import jax
@@ -41,6 +41,8 @@ class Mimic(Task):
     >>> task.n_in, task.n_out
     (8, 4)
     """
+
+    default_loss: ClassVar[type[Loss]] = SquaredError
 
     target: UnitwiseCell = eqx.field(default_factory=lambda: RNN(n_in=32, n=32))
     outputs: int = 32

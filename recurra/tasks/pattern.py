@@ -1,7 +1,7 @@
 """Pattern generation: a periodic signal, out of input spikes that are the same in every period."""
 
 import math
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -9,7 +9,7 @@ import numpy as np
 from jaxtyping import Array, Float, Int, PRNGKeyArray, UInt32
 
 from recurra import checks
-from recurra.losses import Loss
+from recurra.losses import Loss, SquaredError
 from recurra.tasks.base import BLOCK, Rows, Task
 from recurra.tasks.episodes import MOST_STEPS, check_labels
 
@@ -41,6 +41,8 @@ class Pattern(Task):
     >>> task.n_in, task.n_out
     (20, 1)
     """
+
+    default_loss: ClassVar[type[Loss]] = SquaredError
 
     period: int = 1000
     inputs: int = 100

@@ -5,62 +5,22 @@ checkpoint, not the run.
 """
 
 import functools
-import hashlib
 import json
 import time
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, nullcontext
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
-import equinox as eqx
-import jax
-import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Int, PRNGKeyArray, PyTree
 
-from recurra.engine.experiment import Experiment, Start
-from recurra.engine.fold import advance
 from recurra.engine.protocol import Run
-from recurra.engine.specialise import in_form
 from recurra.saved import archive
 from recurra.saved.archive import SavedFileError, UselessFileError
 from recurra.saved.whole_files import InUseError, held, try_place
 from recurra.training.console import say
-
-
-def identity_of(
-    experiments: Sequence[Experiment], key: PRNGKeyArray, start: Start | None, settings: dict[str, object]
-) -> str:
-    """A digest of all that a run depends on: arrays, and the programs of one seed, which contain every function.
-
-    `start` is what each seed starts from, leaves (seed, ...).
-    """
-    digest = hashlib.sha256(json.dumps(settings, sort_keys=True).encode())
-    digest.update(np.asarray(jax.random.key_data(key)).tobytes())
-    first = jax.tree.map(lambda leaf: jnp.asarray(leaf[0]), start)
-    for experiment, begins in zip(experiments, (first, *(None for _ in experiments[1:])), strict=True):
-        form, begins = in_form(experiment, begins, None)
-        traced = form.traced
-        digest.update(_program(traced, key, begins).encode())
-        _add(digest, eqx.filter(traced, eqx.is_array))
-    _add(digest, start)
-    return digest.hexdigest()
-
-
-def _program(experiment: Experiment, key: PRNGKeyArray, start: Start | None) -> str:
-    def whole(experiment: Experiment, key: PRNGKeyArray, start: Start | None, zero: Int[Array, ""]) -> Any:
-        return advance(experiment, *experiment.init(key, start), zero, zero, 1)
-
-    compiled: Any = eqx.filter_jit(whole)
-    return compiled.lower(experiment, key, start, jnp.zeros((), "int32")).as_text()
-
-
-def _add(digest: Any, tree: PyTree) -> None:
-    for leaf in jax.tree.leaves(tree):
-        digest.update(np.asarray(leaf).tobytes())
-
+from recurra.training.identity import Account, installed
 
 #: what a file of this kind is called
 KIND = "run"
@@ -105,16 +65,36 @@ class Gathered(Protocol):
         ...
 
 
+@runtime_checkable
+class Keeper(Protocol):
+    """Keeps a run somewhere."""
+
+    def load(self, run: Run, gathered: Gathered) -> None:
+        """Take the run up from there, if it is there."""
+        ...
+
+    def keep(self, run: Run, gathered: Gathered, now: bool = False) -> None:
+        """Keep the run if it is time to, or `now`."""
+        ...
+
+
 class Checkpoint:
     """Keeps a run in `path` every so many seconds, and when it stops; does nothing where `path` is None.
 
-    `identity` returns a digest of all that the run depends on. It may take a while, so it is called only when there is
-    something to read or to write. `steps` is where the run ends.
+    `identity` returns a digest of all that the run depends on, and `account` tells what that is. They may take a while,
+    so they are called only when there is something to read or to write. `steps` is where the run ends.
     """
 
-    def __init__(self, path: Path | None, every: int | float, steps: int, identity: Callable[[], str]):
+    def __init__(
+        self,
+        path: Path | None,
+        every: int | float,
+        steps: int,
+        identity: Callable[[], str],
+        account: Callable[[], Account],
+    ):
         self._path, self._every, self._steps = path, every, steps
-        self._identity = functools.cache(identity)
+        self._identity, self._account = functools.cache(identity), functools.cache(account)
         self._last, self._pause = time.monotonic(), float(every)
         #: the step at which the file is, as far as this run wrote or read it
         self.kept_at: int | None = None
@@ -129,10 +109,11 @@ class Checkpoint:
         """Take the run up from the file, if it is there. A finished run of other settings is no longer needed."""
         if self._path is None or not self._path.exists():
             return
-        arrays, identity, done, finished = read_checkpoint(self._path)
+        arrays, about = read_checkpoint(self._path)
+        done = about["done"]
         state = [arrays.pop(name) for i in range(len(arrays)) if (name := f"state.{i}") in arrays]
-        if identity != self._identity():
-            if finished:
+        if not self._is_of_this_run(about):
+            if about["finished"]:
                 return
             raise UselessCheckpointError(
                 f"The checkpoint {self._path} belongs to a run with other settings, which is not finished: delete it, "
@@ -156,13 +137,31 @@ class Checkpoint:
         run.restore(state, done)
         self.kept_at = done
 
+    def _is_of_this_run(self, about: Mapping[str, Any]) -> bool:
+        """Whether a file was made with the same settings, as far as its versions allow to tell."""
+        if about["identity"] == self._identity():
+            return True
+        versions, now = about.get("versions"), installed()
+        if versions in (None, now) or about["account"] != json.loads(json.dumps(self._account().told)):
+            return False
+        others = ", ".join(f"{name} {versions.get(name)}" for name in now if versions.get(name) != now[name])
+        unknown = dict.fromkeys([*about["unknown"], *self._account().unknown])
+        also = f" It cannot be told whether these are as they were: {', '.join(unknown)}." if unknown else ""
+        _warn(
+            f"The checkpoint {self._path} was made with {others}. Its settings are the same, and the run goes on from "
+            f"it; its bits may differ from those of a run with one version.{also}"
+        )
+        return True
+
     def keep(self, run: Run, gathered: Gathered, now: bool = False) -> None:
         """Write the file if it is time to, or `now`. Where that fails, the run goes on and it is tried again later."""
         began = time.monotonic()
         if self._path is None or not (now or began - self._last > self._pause):
             return
         arrays = {f"state.{i}": leaf for i, leaf in enumerate(run.snapshot())}
+        told, unknown = self._account()
         about = {"identity": self._identity(), "done": run.done, "finished": run.done == self._steps}
+        about |= {"versions": installed(), "account": told, "unknown": list(unknown)}
         try:
             archive.write(self._path, KIND, {**arrays, **gathered.state()}, about)
             self.kept_at = run.done
@@ -200,17 +199,30 @@ def held_checkpoint(path: Path) -> Iterator[None]:
         yield
 
 
-def read_checkpoint(path: Path) -> tuple[dict[str, np.ndarray], str, int, bool]:
-    """The arrays of a run, its identity, the steps it has done, and whether that was all; `CheckpointError` if not."""
+def read_checkpoint(path: Path) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
+    """The arrays of a run, and what is known of it; `CheckpointError` if the file is not one.
+
+    That is its identity, the steps it has done, whether that was all, and its account with the versions it was made
+    with; files of 0.1 have no account.
+    """
     try:
         arrays, about = archive.read(path, KIND)
     except UselessFileError as error:
         raise UselessCheckpointError(f"{error} Delete it to start over, or name another file.") from error
     except SavedFileError as error:  # which may pass, and the file is good
-        raise CheckpointError(f"{error} Mend that, or name another file.") from error
+        raise CheckpointError(f"{error} Try again once that has passed, or name another file.") from error
     match about:
-        case {"identity": str(identity), "done": int(done), "finished": bool(finished)}:
-            return arrays, identity, done, finished
+        case {
+            "identity": str(),
+            "done": int(),
+            "finished": bool(),
+            "versions": dict(),
+            "account": _,
+            "unknown": list(),
+        }:
+            return arrays, about
+        case {"identity": str(), "done": int(), "finished": bool(), **rest} if not rest:
+            return arrays, about
     raise UselessCheckpointError(f"{path} is no checkpoint of a run: delete it to start over, or name another file.")
 
 

@@ -26,15 +26,16 @@ WINDOW_BYTES = 256
 class LossWindows:
     """Window means of the loss over labelled steps, in double precision; nan for a window without a label.
 
-    A window is added up in parts. Where the parts end does not depend on how the run is cut into pieces.
+    A window is added up in parts. Where the parts end does not depend on how the run is cut into pieces. The `first`
+    step may be any at which a window begins.
     """
 
-    def __init__(self, seeds: Sequence[int], window: int):
-        self.seeds, self.window = seeds, window
+    def __init__(self, seeds: Sequence[int], window: int, first: int = 0):
+        self.seeds, self.window, self._first = seeds, window, first
         self.diverged: dict[int, int] = {}
         self._means: list[np.ndarray] = []
         self._counts: list[np.ndarray] = []  # labelled steps of each window
-        self._seen, self._sum, self._count = 0, *self._nothing()  # over the parts of the present window so far
+        self._seen, self._sum, self._count = first, *self._nothing()  # over the parts of the present window so far
         # What waits for the rest of its part: sums over `sizes` steps each, which have labels or not.
         self._pending, self._labelled = np.zeros((len(seeds), 0), np.float32), np.zeros((len(seeds), 0), bool)
         self._sizes = np.zeros(0, np.int64)
@@ -102,7 +103,7 @@ class LossWindows:
 
     def ends(self) -> np.ndarray:
         """The step after which each window ends."""
-        whole = np.arange(1, len(self._means) + 1) * self.window
+        whole = self._first + np.arange(1, len(self._means) + 1) * self.window
         return np.append(whole, self._seen) if self._seen % self.window else whole
 
     def state(self) -> dict[str, np.ndarray]:

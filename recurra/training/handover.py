@@ -31,7 +31,7 @@ class Handover:
 
     Before the run the learners had taken `began` steps. `resets` tells whether the task set the state back. States stay
     where they were computed until someone asks for them: `fetch` brings them to the host. It is None where they are too
-    large to keep.
+    large to keep, and once it has been called.
     """
 
     step: LearningStep | None
@@ -44,7 +44,9 @@ class Handover:
     @functools.cached_property
     def ends(self) -> Ends | None:
         """Where each seed is after the run."""
-        return None if self.fetch is None else self.fetch()
+        ends = None if self.fetch is None else self.fetch()
+        vars(self)["fetch"] = None  # and with it the states where they were computed
+        return ends
 
     def __getstate__(self) -> dict[str, Any]:
         return {**vars(self), "step": _portable(self.step), "ends": self.ends, "fetch": None}
@@ -60,7 +62,7 @@ class Handover:
 
     @property
     def states(self) -> LearningState | None:
-        """Each seed's state, leaves (seed, ...), for `train(weights=...)`."""
+        """Each seed's state, leaves (seed, ...), for `train(start=...)`."""
         if self.ends is None:
             return None
         state = self.ends.state.learning if isinstance(self.ends.state, DelayedState) else self.ends.state

@@ -85,7 +85,7 @@ class Result:
 
     @property
     def states(self) -> LearningState | None:
-        """Each seed's whole state after the run, leaves (seed, ...), from which `train(weights=...)` goes on.
+        """Each seed's whole state after the run, leaves (seed, ...), from which `train(start=...)` goes on.
 
         It has weights, optimizer, network state and traces. With a horizon, rows that wait for their labels are not
         among them. It is None where the states take more than 256 MB.
@@ -132,7 +132,7 @@ class Result:
         return self.seeds.index(seed)
 
     def to_xarray(self) -> "xarray.Dataset":
-        """Loss by seed and step. Without xarray there is an ImportError."""
+        """The losses as a data set, with the names that `sweep` gives them. Without xarray there is an ImportError."""
         try:
             import xarray
         except ImportError as error:
@@ -146,9 +146,13 @@ class Result:
             attrs={"interrupted": int(self.interrupted), "steps": self.steps},
         )
         diverged = np.array([self.diverged.get(seed, -1) for seed in self.seeds])
+        data["final_loss"] = ("seed", self.final_loss())
         data["diverged_at"] = ("seed", diverged)
+        data["steps_done"] = ("seed", np.full(len(self.seeds), self.steps))
         data["loss"].attrs["long_name"] = "loss, mean over a window"
         data["step"].attrs["long_name"] = "steps at the end of the window"
+        data["final_loss"].attrs["long_name"] = "mean loss over the last tenth of the steps; nan where it diverged"
+        data["steps_done"].attrs["long_name"] = "steps that were taken"
         data["diverged_at"].attrs["long_name"] = "first step with a non-finite loss; -1 for none"
         if self.evaluated_loss is not None:
             data["evaluated_step"] = ("evaluated_step", self.evaluated_step)

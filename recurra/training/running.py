@@ -12,7 +12,7 @@ import numpy as np
 from recurra.engine.experiment import Experiment
 from recurra.engine.hardware import bytes_of, check_fits, in_words
 from recurra.engine.protocol import Engine, Members, Piece, Run
-from recurra.training.checkpoint import Checkpoint
+from recurra.training.checkpoint import Keeper
 from recurra.training.console import say
 from recurra.training.evaluating import Evaluations, Plan, Together
 from recurra.training.gathering import Gathering, InMemory, LossWindows, Records, kept_before
@@ -41,9 +41,11 @@ class Job:
     #: how they are evaluated, and with which numbers
     held_out: Plan | None = None
     held_out_numbers: Any = None
+    #: the step from which losses are gathered, a multiple of `window`: members may have come so far before
+    first: int = 0
 
 
-def run(job: Job, engine: Engine, kept: Checkpoint, asked: Asked, report: Report, title: str | None = None) -> Result:
+def run(job: Job, engine: Engine, kept: Keeper, asked: Asked, report: Report, title: str | None = None) -> Result:
     """Take all members to the last step, or until it is asked to stop; remarks go under the `title`, if there is one.
 
     A seed in the result is a member's label.
@@ -60,7 +62,7 @@ def run(job: Job, engine: Engine, kept: Checkpoint, asked: Asked, report: Report
         delay = job.experiment.horizon + (recorder.delay if recorder else 0)
         recorded = going.recorded if job.record_into is None else {}, kept_before(steps - delay, job.record_every)
         _check_memory(*recorded, len(labels), steps, job.window, title)
-        losses, in_memory = LossWindows(labels, job.window), InMemory(recorded[0], len(labels), recorded[1])
+        losses, in_memory = LossWindows(labels, job.window, job.first), InMemory(recorded[0], len(labels), recorded[1])
         gathered = Gathering(
             losses, Records(in_memory if job.record_into is None else job.record_into, job.record_every, delay)
         )

@@ -8,9 +8,11 @@ import jax.numpy as jnp
 import numpy as np
 
 from recurra.engine.experiment import Experiment, Start
-from recurra.engine.specialise import adopted, tagged
+from recurra.engine.specialise import PLATFORMS, adopted, specialised_step, tagged
 from recurra.network import NetworkWeights
-from recurra.step import LearningState
+from recurra.online.model import Online
+from recurra.online.step import OnlineState
+from recurra.step import DelayedState, LearningState
 
 
 def starting_from(given: Start | None, experiment: Experiment, seeds: int, steps: int) -> tuple[Experiment, Any]:
@@ -24,12 +26,16 @@ def starting_from(given: Start | None, experiment: Experiment, seeds: int, steps
         like = jax.eval_shape(experiment.step.first_weights, jax.random.key(0))
         return experiment, _for_seeds(given, like, seeds)
     if not isinstance(given, LearningState):
+        advice = (
+            ": of a recurra.Online take `learning`" if isinstance(given, Online | OnlineState | DelayedState) else ""
+        )
         raise TypeError(
-            "`weights` must be weights of the network, as `Network.init` and `Result.weights` have them, or a "
-            f"LearningState, and is {given!r:.200}."
+            "`start` must be weights of the network, as `Network.init` and `Result.weights` have them, or a "
+            f"LearningState, and is {given!r:.200}{advice}."
         )
     began = _steps_before(given.t, steps)
     given = given._replace(t=None, key=None)
+    _check_forms(given.learners, experiment)
     step, _ = adopted(experiment.step, given.learners if isinstance(given.learners, dict) else {})
     like = _first_state(dataclasses.replace(experiment, step=step))
     like = like._replace(learners=tagged(step, like.learners))
@@ -37,6 +43,22 @@ def starting_from(given: Start | None, experiment: Experiment, seeds: int, steps
     given = given._replace(unlabelled=_count(given.unlabelled, like.unlabelled), first=_count(given.first, like.first))
     start = _for_seeds(given, like, seeds)
     return dataclasses.replace(experiment, began=jnp.asarray(began, "int32") if began else None), start
+
+
+def _check_forms(states: Any, experiment: Experiment) -> None:
+    """Raise if a learner's state is that of a faster form and does not say so."""
+    step = experiment.step
+    first = lambda step: _first_state(dataclasses.replace(experiment, step=step)).learners
+    for platform in PLATFORMS if isinstance(states, dict) else ():
+        special = specialised_step(step, platform)
+        for name in states.keys() & step.learners.keys():
+            kinds = [jax.tree.structure(learners[name]) for learners in (states, first(step), first(special))]
+            if kinds[0] != kinds[1] and kinds[0] == kinds[2]:
+                raise ValueError(
+                    f"The state of the learner {name!r} is as {special.learners[name]!r} keeps it, a faster form of "
+                    f"{step.learners[name]!r}, and is not marked as such: take the state from `learning` of the "
+                    "recurra.Online, or from `states` of the result."
+                )
 
 
 def _first_state(experiment: Experiment) -> LearningState:
@@ -50,11 +72,11 @@ def _steps_before(t: Any, steps: int) -> int:
     """How many steps all states have behind them."""
     counts = np.unique(np.asarray(0 if t is None else t))
     if len(counts) > 1:
-        raise ValueError(f"The states in `weights` must have come equally far, and their `t` are {counts.tolist()}.")
+        raise ValueError(f"The states in `start` must have come equally far, and their `t` are {counts.tolist()}.")
     began = int(counts[0])
     if not 0 <= began < 2**31 - steps:
         raise ValueError(
-            f"`t` of the state in `weights` is {began:,} and `steps` is {steps:,}: both together must stay below 2³¹."
+            f"`t` of the state in `start` is {began:,} and `steps` is {steps:,}: both together must stay below 2³¹."
         )
     return began
 
@@ -72,7 +94,7 @@ def _for_seeds(given: Start, like: Start, seeds: int) -> Start:
     _check_structure(given, like)
     paths = jax.tree_util.tree_leaves_with_path(like)
     leaves = [
-        _leaf(f"weights{jax.tree_util.keystr(path)}", leaf, wanted, seeds)
+        _leaf(f"start{jax.tree_util.keystr(path)}", leaf, wanted, seeds)
         for (path, wanted), leaf in zip(paths, jax.tree.leaves(given), strict=True)
     ]
     return jax.tree.unflatten(jax.tree.structure(like), leaves)
@@ -86,8 +108,7 @@ def _check_structure(given: Start, like: Start) -> None:
     unknown = [f"`{name[1:]}` too" for name in names(given) if name not in names(like)]
     said = " and ".join([*missing[:1], *unknown[:1]]) or "other parts"
     raise ValueError(
-        f"`weights` are not those of this network, learner and optimizer: they have {said}. Make them with the same "
-        "settings."
+        f"`start` is not of this network, learner and optimizer: it has {said}. Make it with the same settings."
     )
 
 

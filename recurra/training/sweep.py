@@ -1,7 +1,13 @@
 """`sweep`: `train` at many points, over points as well as over seeds, and the data set of their results."""
 
+import functools
+import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from contextlib import ExitStack
+from dataclasses import replace
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import jax
 import numpy as np
@@ -12,36 +18,28 @@ from recurra.engine.choosing import engine_of
 from recurra.engine.experiment import Experiment, KnownRows
 from recurra.engine.fold import first_step
 from recurra.engine.on_chip.engine import OnChipEngine
-from recurra.engine.programs import Program, programs
-from recurra.engine.protocol import Engine, Members
+from recurra.engine.programs import Program
+from recurra.engine.protocol import Engine
 from recurra.learners.base import Learner
 from recurra.network import Network
-from recurra.step import APPLIED, Optimizer
+from recurra.step import Optimizer
 from recurra.tasks.base import Task
 from recurra.training import arguments
-from recurra.training.checkpoint import Checkpoint
-from recurra.training.evaluating import Plan
-from recurra.training.interrupts import Interrupted, asked_to_stop
+from recurra.training.cases import Case, Made
+from recurra.training.computing import Measured, compute, ends_of_windows
+from recurra.training.console import say
+from recurra.training.folder import Groups, Pending, placed
+from recurra.training.interrupts import Asked, Interrupted, asked_to_stop
+from recurra.training.orders import Batch, Networks, network_steps
+from recurra.training.places.base import Computed, Failure, Order, Place
+from recurra.training.places.dispatching import Local
 from recurra.training.progress import progress as show_progress
-from recurra.training.recording import RecordFunction, StepRecorder
-from recurra.training.running import Job, run
+from recurra.training.recording import RecordFunction
 from recurra.training.train import LEARNING_RATE
-from recurra.training.varying import Points, with_settings
+from recurra.training.varying import POINT, Points, with_settings
 
 if TYPE_CHECKING:
     import xarray
-from importlib.util import find_spec
-from typing import TYPE_CHECKING
-
-from recurra.saved.trees import arrays_of
-from recurra.training.result import Result
-from recurra.training.varying import POINT
-
-if TYPE_CHECKING:
-    import xarray
-
-#: the most networks that are computed at once: their states are in memory together
-MOST_AT_ONCE = 4096
 
 
 def sweep(
@@ -63,12 +61,14 @@ def sweep(
     evaluate_every: int | None = None,
     evaluate_steps: int | None = None,
     engine: Engine | str = "auto",
+    folder: Path | str | None = None,
+    place: Place | None = None,
     progress: bool | Callable[[int], None] = True,
 ) -> "xarray.Dataset":
     """Train a network at every point of a grid, or at a list of points, each over all seeds, on all cores or the GPU.
 
     `vary` maps settings to their values. A setting is an argument, or a field of one, by its path: "optimizer",
-    "learner", "learner.perturbation", "network.cell.alpha", "task.t1", "streams". Values are a list, or map names to
+    "learner", "learner.perturbation", "network.cell.alpha", "task.t1", "streams". Measured are a list, or map names to
     things that are no numbers, such as {"add": recurra.Add(), "mimic": ...}. All combinations are taken. For points
     that make no grid, such as draws at random, `vary` is a list of dictionaries. The numbers of an Optax optimizer vary
     if `optax.inject_hyperparams` made it, as "optimizer.learning_rate". All other arguments are those of
@@ -82,6 +82,14 @@ def sweep(
     where a network diverged, and `diverged_at` is the step at which it did, -1 for none. What is recorded is under
     `record.NAME`. With `evaluate` there are `evaluated_loss` and `best_step`.
 
+    With a `folder`, networks are kept there in groups as they are finished, and the same call goes on from what is
+    there, after any end. So does a call with more points, more seeds or other settings: what the folder has of its
+    networks is not computed again. A network is known by everything that its losses depend on.
+
+    `place` says where networks are computed: in this process, or for example in four others,
+    `recurra.places.Processes(4)`, or on a cluster, `recurra.places.Cluster("tcp://host:8786")`. These need the extra
+    `recurra[scale]`. Elsewhere, networks that cannot be computed are named in a warning, and their numbers are nan.
+
     Ctrl-C, SIGTERM and SIGHUP end the sweep and raise `recurra.Interrupted` with the data set so far, in which networks
     that were not trained to the end have `steps_done` below `steps`.
 
@@ -93,11 +101,13 @@ def sweep(
     {'optimizer': 2, 'seed': 2}
     """
     arguments.check_outside(network, learner, task, optimizer, key, probes, evaluate)
+    if not find_spec("xarray"):  # which the result needs, once all is computed
+        raise ImportError("`sweep` needs xarray, which is not installed: pip install 'recurra[results]'")
     runs = engine_of(engine, alike=True)
     points, which, root = Points.of(vary), arguments.which(seeds), arguments.key_of(key)
     steps = checks.whole_number("`steps`", steps)
     window = checks.whole_number("`window`", max(steps // 100, 1) if window is None else window)
-    record_every = checks.whole_number("`record_every`", record_every)
+    where = _place_of(place)
     given = {
         "network": network,
         "learner": learner,
@@ -107,68 +117,109 @@ def sweep(
         "probes": arguments.named("probes", probes),
         "evaluate": evaluate,
     }
-    recorded = arguments.named("record", record)
-    looks = evaluate_every, evaluate_steps
-    found = Swept(points, which, steps, window, record_every)
+    same = {
+        "steps": steps,
+        "window": window,
+        "record": arguments.named("record", record),
+        "record_every": checks.whole_number("`record_every`", record_every),
+        "evaluate_every": evaluate_every,
+        "evaluate_steps": evaluate_steps,
+    }
     shapes = KnownRows()
-    with_record = lambda settings: {**with_settings(given, settings), "record": recorded}
-    cases = [_case(with_record(settings), settings, steps, looks, shapes) for settings in points.settings]
-    all_programs = programs([case.trees for case in cases])
-    _check_records(all_programs)
+    made = [_made({**with_settings(given, settings), **same}, settings, shapes) for settings in points.settings]
+    is_here = isinstance(where, Local)
+    doubles = jax.dtypes.canonicalize_dtype(np.float64) == np.float64
+    networks = Networks(made, which, root, runs, doubles, at_once=is_here and folder is None)
+    _check_records(networks.programs)
     if isinstance(runs, OnChipEngine):  # before anything is trained
-        for program in all_programs:
+        for program in networks.programs:
             runs.check(program.experiment[0])
-    total = len(cases) * len(which) * steps
-    label = f"{len(cases):,} point{'s' * (len(cases) > 1)}, {len(which)} seed{'s' * (len(which) > 1)}"
-    before = 0
-    with asked_to_stop() as asked, show_progress(label, total, progress, "network-steps") as report:
-        for program in all_programs:
-            plan = cases[program.rows[0]].held_out
-            for rows, job in _jobs(program, plan, which, root, steps, window, record_every):
-                count = len(rows)
-                result = run(
-                    job,
-                    runs,
-                    Checkpoint(None, 0, steps, str),
-                    asked,
-                    lambda done, before=before, count=count: report(before + done * count),
-                )
-                found.add(rows, result)
-                before += count * result.steps
-                if asked.signal:
-                    message = f"Stopped after {before:,} of {total:,} network-steps: what there is is in `result`."
-                    raise Interrupted(message, found.dataset(), asked.signal)
-    return found.dataset()
+    found = Measured((len(made), len(which)))
+    found.axes["step"] = ends_of_windows(0, steps, window)
+    columns = {seed: column for column, seed in enumerate(which)}
+    label = f"{len(made):,} point{'s' * (len(made) > 1)}, {len(which)} seed{'s' * (len(which) > 1)}"
+    with ExitStack() as stack:
+        kept, done = None, set[tuple[int, int]]()
+        if folder is not None:
+            groups = Groups(Path(folder).absolute())  # the program may go to another folder
+            stack.enter_context(groups.held())
+            done = {(point, which[column]) for point, column in _take_up(groups, networks, columns, found)}
+            kept = stack.enter_context(Pending(groups, networks.digests))
+        batches = networks.batches(done)
+        total = network_steps(batches)
+        asked = stack.enter_context(asked_to_stop())
+        report = stack.enter_context(show_progress(label, total, progress, "network-steps"))
+        failures: list[Failure] = []
+        stack.enter_context(where)
+        for order, outcome in computed(networks, batches, where, asked, report):
+            if isinstance(outcome, Failure):
+                if is_here and outcome.error is not None:
+                    raise outcome.error
+                failures.append(outcome)
+                say(f"{order.label()} failed: {outcome.reason}. The sweep goes on without them.")
+                continue
+            at = np.array([(order.points[member.row], columns[member.seed]) for member in order.members])
+            found.add(tuple(at.T), outcome)
+            if kept is not None and outcome.signal is None:
+                kept.keep(order, outcome)
+    data = _dataset(found, points, which, steps)
+    if asked.signal:
+        taken = int(found.values["steps_done"].sum()) if found.values else 0
+        message = f"Stopped after {taken:,} of {total:,} network-steps"
+        raise Interrupted(f"{message}: the data set so far is the exception's `result`.", data, asked.signal)
+    if failures and not found.values:
+        raise RuntimeError(f"No network could be computed: {failures[0].reason}.")
+    if failures:
+        warnings.warn(
+            f"Some networks could not be computed, and their numbers are nan: {failures[0].reason}.", stacklevel=2
+        )
+    return data
 
 
-class _Case(NamedTuple):
-    """What one point trains, and how it is evaluated."""
+def computed(
+    networks: Networks, batches: Sequence[Batch], place: Place, asked: Asked, report: Callable[[int], None]
+) -> Iterator[tuple[Order, Computed | Failure]]:
+    """Each order of these networks with what it came to, in any sequence. `report` is told of network-steps."""
+    networks.workers, taken = place.workers(), 0
+    during = lambda done: report(taken + done)
+    # Elsewhere the function is imported by its name.
+    work = functools.partial(compute, report=during, asked=asked) if isinstance(place, Local) else compute
+    for order, found in place.each(work, networks.orders(batches), asked):
+        taken += order.steps
+        if isinstance(found, Computed):
+            networks.learn(order, found)
+        yield order, found
+        report(taken)
 
-    experiment: Experiment
-    held_out: Plan | None
 
-    @property
-    def trees(self) -> tuple[Experiment, ...]:
-        """All that a program is made of."""
-        return (self.experiment,) if self.held_out is None else (self.experiment, self.held_out.experiment)
+def _place_of(place: Any) -> Place:
+    if place is None:
+        return Local()
+    if isinstance(place, type) or not isinstance(place, Place):
+        raise TypeError(f"`place` must be a place such as recurra.places.Processes(4), and is {place!r}.")
+    return place
 
 
-def _case(
-    given: dict[str, Any],
-    settings: Mapping[str, Any],
-    steps: int,
-    looks: tuple[int | None, int | None],
-    shapes: KnownRows,
-) -> _Case:
-    network, learner, task, streams = (given[name] for name in ("network", "learner", "task", "streams"))
-    probes, record = given["probes"], given["record"]
+def _take_up(
+    groups: Groups, networks: Networks, columns: Mapping[int, int], found: Measured
+) -> Iterator[tuple[int, int]]:
+    """Enter what the folder has of these networks; the places of these networks, as (point, seed's column)."""
+    points: dict[str, list[int]] = {}
+    for point, digest in enumerate(networks.digests):
+        points.setdefault(digest, []).append(point)
+    for group in groups:
+        places = list(placed(group, points, columns))
+        if places:
+            at, rows = np.array([place for place, _ in places]), [row for _, row in places]
+            values = {name: array[rows] for name, array in group.outcome.values.items()}
+            found.add(tuple(at.T), replace(group.outcome, values=values))
+        yield from (place for place, _ in places)
+
+
+def _made(given: dict[str, Any], settings: Mapping[str, Any], shapes: KnownRows) -> Made:
+    """What one point trains."""
     try:
-        arguments.check(network, learner, task, steps, streams, probes, record)
-        learners = {APPLIED: learner, **probes}
-        recorder = StepRecorder.of(record, learners)
-        rows = shapes(task, network.cell.dtype)
-        experiment = Experiment.of(network, learners, given["optimizer"], task, int(streams), recorder, rows)
-        return _Case(experiment, Plan.of(network, given["evaluate"], *looks, steps, int(streams)))
+        return Case(**given).made(shapes)
     except (ValueError, TypeError) as error:
         if not settings:
             raise
@@ -195,27 +246,6 @@ def _check_records(found: Sequence[Program]) -> None:
             )
 
 
-def _jobs(
-    program: Program,
-    plan: Plan | None,
-    seeds: Sequence[int],
-    key: PRNGKeyArray,
-    steps: int,
-    window: int,
-    record_every: int,
-) -> Iterator[tuple[list[tuple[int, int]], Job]]:
-    """The networks of a program, at most so many at once: which they are, as (point, row of the seed), and a job."""
-    all_keys = Members.of_seeds(key, seeds).keys
-    pairs = [(row, column) for row in range(len(program.rows)) for column in range(len(seeds))]
-    for first in range(0, len(pairs), MOST_AT_ONCE):
-        some = pairs[first : first + MOST_AT_ONCE]
-        numbers = program.numbers_of([row for row, _ in some])
-        members = Members(all_keys[np.array([column for _, column in some])], numbers[0])
-        held_out = {} if plan is None else {"held_out": plan, "held_out_numbers": numbers[1]}
-        job = Job(program.experiment[0], members, range(len(some)), steps, window, record_every, **held_out)
-        yield [(program.rows[row], column) for row, column in some], job
-
-
 ABOUT = {
     "loss": "loss, mean over a window",
     "final_loss": "mean loss over the last tenth of the steps; nan where it diverged",
@@ -226,77 +256,31 @@ ABOUT = {
 }
 
 
-class Swept:
-    """Results of networks, gathered by point and seed. Where there is none yet, numbers are nan, and steps 0 or -1."""
+def _dataset(found: Measured, points: Points, seeds: Sequence[int], steps: int) -> "xarray.Dataset":
+    """All of it, with a dimension for each setting that varies, or one for points that make no grid."""
+    import xarray
 
-    def __init__(self, points: Points, seeds: Sequence[int], steps: int, window: int, record_every: int):
-        if not find_spec("xarray"):  # which `dataset` needs, once all is computed
-            raise ImportError("`sweep` needs xarray, which is not installed: pip install 'recurra[results]'")
-        self._points, self._seeds = points, seeds
-        self._shape = len(points.settings), len(seeds)
-        ends = np.append(np.arange(window, steps, window), steps)
-        self._axes: dict[str, np.ndarray] = {"step": ends}
-        self._values: dict[str, np.ndarray] = {}
-        self._dims: dict[str, tuple[str, ...]] = {}
-        self._record_every = record_every
-        self._steps = steps
-
-    def add(self, members: Sequence[tuple[int, int]], result: Result) -> None:
-        """The result of some networks, each known by its point and the row of its seed."""
-        at = tuple(np.array(members).T)
-        self._put("loss", at, result.loss, ("step",))
-        self._put("final_loss", at, result.final_loss())
-        diverged = np.array([result.diverged.get(label, -1) for label in result.seeds])
-        self._put("diverged_at", at, diverged, none=-1)
-        self._put("steps_done", at, np.full(len(members), result.steps), none=0)
-        if result.evaluated_loss is not None and result.evaluated_step is not None and result.best_step is not None:
-            self._axes.setdefault("evaluated_step", result.evaluated_step)
-            self._put("evaluated_loss", at, result.evaluated_loss, ("evaluated_step",))
-            self._put("best_step", at, result.best_step, none=-1)
-        for name, array in arrays_of(result.records).items():
-            self._axes.setdefault("recorded_step", np.arange(0, self._steps, self._record_every))
-            more = tuple(f"record.{name}.{axis}" for axis in range(1, array.ndim - 1))
-            self._put(f"record.{name}", at, _floating(array), ("recorded_step", *more))
-
-    def _put(self, name: str, at: tuple, new: np.ndarray, dims: tuple[str, ...] = (), none: Any = np.nan) -> None:
-        """Write rows. The first axis of some may be shorter than that of all: a run may stop, and records come late."""
-        whole = (len(self._axes[dims[0]]), *new.shape[2:]) if dims else ()
-        if name not in self._values:
-            self._values[name], self._dims[name] = np.full((*self._shape, *whole), none, new.dtype), dims
-        values = self._values[name] = self._values[name].astype(np.result_type(self._values[name], new), copy=False)
-        values[at if not dims else (*at, slice(0, new.shape[1]))] = new
-
-    def dataset(self) -> "xarray.Dataset":
-        """All of it, with a dimension for each setting that varies, or one for points that make no grid."""
-        import xarray
-
-        grid = self._points.dimensions
-        outer, sizes = (POINT,), self._shape[:1]
-        if grid is not None:
-            outer, sizes = tuple(grid), tuple(len(labels) for labels in grid.values())
-        coordinates: dict[str, Any] = {"seed": list(self._seeds), **self._axes}
-        coordinates |= self._settings() if grid is None else {path: list(labels) for path, labels in grid.items()}
-        variables = {
-            name: ((*outer, "seed", *self._dims[name]), values.reshape(*sizes, *values.shape[1:]))
-            for name, values in self._values.items()
-        }
-        data = xarray.Dataset(variables, coordinates, {"steps": self._steps})
-        for name in variables:
-            if name in ABOUT:
-                data[name].attrs["long_name"] = ABOUT[name]
-        data["step"].attrs["long_name"] = "steps at the end of the window"
-        return data
-
-    def _settings(self) -> dict[str, Any]:
-        """The settings of each point as coordinates: nan, or no text, where a point does not have one."""
-        labels = self._points.labels
-        paths = dict.fromkeys(path for each in labels for path in each)
-        blank = {path: "" if any(isinstance(each.get(path), str) for each in labels) else np.nan for path in paths}
-        return {path: (POINT, [each.get(path, blank[path]) for each in labels]) for path in paths}
+    grid = points.dimensions
+    outer, sizes = (POINT,), (len(points.settings),)
+    if grid is not None:
+        outer, sizes = tuple(grid), tuple(len(labels) for labels in grid.values())
+    coordinates: dict[str, Any] = {"seed": list(seeds), **found.axes}
+    coordinates |= _settings(points) if grid is None else {path: list(labels) for path, labels in grid.items()}
+    variables = {
+        name: ((*outer, "seed", *found.dims.get(name, ())), values.reshape(*sizes, *values.shape[1:]))
+        for name, values in found.values.items()
+    }
+    data = xarray.Dataset(variables, coordinates, {"steps": steps})
+    for name in variables:
+        if name in ABOUT:
+            data[name].attrs["long_name"] = ABOUT[name]
+    data["step"].attrs["long_name"] = "steps at the end of the window"
+    return data
 
 
-def _floating(array: np.ndarray) -> np.ndarray:
-    """What is recorded, as numbers among which nan stands for what is missing."""
-    if array.dtype.kind not in "biufc":  # bfloat16, which is no type of NumPy's own
-        array = array.astype(np.float32)
-    return array.astype(np.result_type(array, np.float32), copy=False)
+def _settings(points: Points) -> dict[str, Any]:
+    """The settings of each point as coordinates: nan, or no text, where a point does not have one."""
+    labels = points.labels
+    paths = dict.fromkeys(path for each in labels for path in each)
+    blank = {path: "" if any(isinstance(each.get(path), str) for each in labels) else np.nan for path in paths}
+    return {path: (POINT, [each.get(path, blank[path]) for each in labels]) for path in paths}

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
+import jax
 from jaxtyping import PRNGKeyArray
 
 from recurra import checks
@@ -14,9 +15,10 @@ from recurra.network import Network
 from recurra.step import APPLIED, Optimizer
 from recurra.tasks.base import Task
 from recurra.training import arguments
-from recurra.training.checkpoint import EVERY, Checkpoint, identity_of
+from recurra.training.checkpoint import EVERY, Checkpoint
 from recurra.training.console import say
 from recurra.training.evaluating import Plan
+from recurra.training.identity import Account, identity_of
 from recurra.training.interrupts import Interrupted, asked_to_stop
 from recurra.training.progress import progress as show_progress
 from recurra.training.record import Sink
@@ -46,7 +48,7 @@ def train(
     record: Mapping[str, RecordFunction] | None = None,
     record_every: int = 1,
     record_into: Sink | None = None,
-    weights: Start | None = None,
+    start: Start | None = None,
     evaluate: Task | None = None,
     evaluate_every: int | None = None,
     evaluate_steps: int | None = None,
@@ -73,8 +75,8 @@ def train(
     ValueError with the reason; `recurra.OnChipEngine` lists what it needs. "auto" takes what is faster, and logs it
     under the name "recurra". An engine may have settings of its own, as `recurra.ScanEngine(group=1)`.
 
-    `weights` are what to start from: weights of the network, such as `Result.weights`, or a whole LearningState with
-    optimizer, network state and traces, such as `Result.states`. They are for all seeds, or have a leading axis over
+    `start` is what to start from: weights of the network, such as `Result.weights`, or a whole LearningState with
+    optimizer, network state and traces, such as `Result.states`. It is for all seeds, or has a leading axis over
     seeds.
 
     With a task to `evaluate`, learning stands still after `evaluate_every` steps (a tenth of the run by default)
@@ -103,7 +105,7 @@ def train(
     >>> result.loss.shape
     (2, 100)
     """
-    arguments.check_outside(network, learner, task, optimizer, key, probes, weights, evaluate)
+    arguments.check_outside(network, learner, task, optimizer, key, probes, start, evaluate)
     probes, record = arguments.named("probes", probes), arguments.named("record", record)
     which, root = arguments.which(seeds), arguments.key_of(key)
     arguments.check(network, learner, task, steps, streams, probes, record)
@@ -116,7 +118,7 @@ def train(
     recorder = StepRecorder.of(record, learners)
     experiment = Experiment.of(network, learners, optimizer, task, streams, recorder)
     held_out = Plan.of(network, evaluate, evaluate_every, evaluate_steps, steps, streams)
-    experiment, start = starting_from(weights, experiment, len(which), steps)
+    experiment, begins = starting_from(start, experiment, len(which), steps)
 
     about = {"window": window, "record": sorted(record), "record_every": record_every if record else 1}
     if record_into is not None:
@@ -124,12 +126,25 @@ def train(
     if held_out is not None:
         about |= {"every": held_out.every, "evaluate_steps": held_out.steps}
     parts = [experiment] if held_out is None else [experiment, held_out.experiment]
-    identity = lambda: identity_of(parts, root, start, {"seeds": list(which), **about})
-    kept = Checkpoint(arguments.checkpoint_path(checkpoint), checkpoint_every, steps, identity)
+    identity = lambda: identity_of(parts, root, begins, {"seeds": list(which), **about})
+    given = [
+        network,
+        learner,
+        probes,
+        optimizer,
+        task,
+        streams,
+        evaluate,
+        record,
+        record_into,
+        *jax.tree.leaves(begins),
+    ]
+    account = lambda: Account.of({"seeds": which, **about, "key": jax.random.key_data(root), "parts": given})
+    kept = Checkpoint(arguments.checkpoint_path(checkpoint), checkpoint_every, steps, identity, account)
     runs = engine_of(engine)
     label = f"{learner.name}, {len(which)} seed{'s' * (len(which) > 1)}"
     with kept.held(), asked_to_stop() as asked, show_progress(label, steps, progress) as report:
-        members = Members.of_seeds(root, which)._replace(start=start)
+        members = Members.of_seeds(root, which)._replace(start=begins)
         if len(which) >= MANY and progress is True:
             say(f"{label}: the weights of all of them are drawn before the first step, which takes a while.")
         job = Job(experiment, members, which, steps, window, record_every, record_into, held_out)

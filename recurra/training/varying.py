@@ -1,28 +1,31 @@
 """What varies in a sweep: settings by their paths, and the points that their values make.
 
 A path leads from an argument of `train` to a field of it: "optimizer", "learner.perturbation", "network.cell.alpha".
+Some have short names, which study files and the command line know too: see `recurra.training.aliases`.
 """
 
 import dataclasses
 import itertools
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from difflib import get_close_matches
 from typing import Any
 
 import jax
 import numpy as np
 import optax
 
+from recurra.cells.stack import Stack
+from recurra.learners import LEARNERS
 from recurra.learners.base import Learner
 from recurra.step.optimizers import Injected, floating
+from recurra.training.aliases import ALIASES, path_of
 
 #: the most points that a sweep may have
 MOST = 10**6
 #: the dimension of points that make no grid
 POINT = "point"
-#: the path that someone may mean by the name of a setting
-HINTS = {"learning_rate": "optimizer", "alpha": "network.cell.alpha", "n": "network.cell.n"}
 #: what the other dimensions are called
 TAKEN = ("seed", "step", "evaluated_step", "recorded_step", POINT)
 
@@ -90,10 +93,13 @@ class Points:
     def of(vary: Any) -> "Points":
         """From the values of each setting, of which all combinations are taken, or from a list of points."""
         if isinstance(vary, Mapping):
-            return _grid({_path(path): Values.of(path, given) for path, given in vary.items()})
+            _check_once([_path(path) for path in vary])
+            return _grid({path: Values.of(path, given) for path, given in vary.items()})
         if isinstance(vary, Sequence) and vary and all(isinstance(each, Mapping) for each in vary):
             _check_count(len(vary), "points")
-            chosen = [{_path(path): Values.one(path, value) for path, value in each.items()} for each in vary]
+            for each in vary:
+                _check_once([_path(path) for path in each])
+            chosen = [{path: Values.one(path, value) for path, value in each.items()} for each in vary]
             values = [{path: one.values[0] for path, one in each.items()} for each in chosen]
             labels = [{path: one.labels[0] for path, one in each.items()} for each in chosen]
             if len({repr(each) for each in labels}) < len(labels):
@@ -109,11 +115,24 @@ class Points:
 
 
 def _path(path: Any) -> str:
-    if not isinstance(path, str) or not all(part.isidentifier() for part in path.split(".")):
+    if not isinstance(path, str) or not all(_is_segment(part) for part in path.split(".")):
         raise TypeError(f"A setting in `vary` is named by its path, such as 'network.cell.alpha', and is {path!r}.")
     if path in TAKEN:
         raise ValueError(f"`vary` has {path!r}, which is a dimension of every sweep: choose a setting to vary.")
     return path
+
+
+def _is_segment(part: str) -> bool:
+    """Whether this may be between two dots: a field, the number of a layer, or the name of a learner."""
+    return part.replace("-", "_").isidentifier() or part.isdigit()
+
+
+def _check_once(names: Collection[str]) -> None:
+    """Raise if two names of a point stand for the same setting."""
+    seen: dict[str, str] = {}
+    for name in names:
+        if (other := seen.setdefault(path_of(name), name)) != name:
+            raise ValueError(f"`vary` has both {other!r} and {name!r}, which are the same setting: leave one out.")
 
 
 def _check_count(count: int, what: str) -> None:
@@ -131,15 +150,26 @@ def _grid(values: dict[str, Values]) -> Points:
 
 def with_settings(arguments: dict[str, Any], settings: Mapping[str, Any]) -> dict[str, Any]:
     """The arguments with other settings. Shorter paths come first, so that a learner may vary with a field of it."""
-    for path in sorted(settings, key=lambda path: path.count(".")):
-        name, *rest = path.split(".")
+    for given in sorted(settings, key=lambda name: path_of(name).count(".")):
+        name, *rest = path_of(given).split(".")
         if name not in arguments:
-            meant = f"did you mean {HINTS[name]!r}? C" if name in HINTS else "c"
-            raise ValueError(
-                f"`vary` has {path!r}, and `{name}` cannot vary: {meant}hoose from {', '.join(arguments)}."
-            )
-        arguments = {**arguments, name: replaced(arguments[name], rest, settings[path], path)}
+            choices = [*arguments, *ALIASES]
+            near = get_close_matches(name, choices, n=1)
+            meant = f"did you mean {near[0]!r}? C" if near else "c"
+            raise ValueError(f"`vary` has {given!r}, and `{name}` cannot vary: {meant}hoose from {', '.join(choices)}.")
+        if name == "learner" and rest and rest[0] in LEARNERS:
+            _check_learner(arguments[name], rest.pop(0), given)
+        arguments = {**arguments, name: replaced(arguments[name], rest, settings[given], given)}
     return arguments
+
+
+def _check_learner(learner: Learner, name: str, path: str) -> None:
+    """Raise unless a setting of one learner alone meets this learner."""
+    if learner.about.id != name:
+        raise ValueError(
+            f"`vary` has {path!r}, which has no effect where the learner is {learner.about.id!r}: give a list of "
+            f"points, as [{{'learner': ...}}, ...], with it where the learner is {name!r}."
+        )
 
 
 def replaced(part: Any, names: list[str], value: Any, path: str) -> Any:
@@ -147,6 +177,8 @@ def replaced(part: Any, names: list[str], value: Any, path: str) -> Any:
     if not names:
         return value
     name, *rest = names
+    if name == "learning_rate" and not rest and isinstance(part, float | int):
+        return value  # a bare learning rate is an optimizer of this one number
     known = _fields(part)
     if name not in known:
         what = type(part).__name__ if known else f"{part!r:.60}"
@@ -158,7 +190,15 @@ def replaced(part: Any, names: list[str], value: Any, path: str) -> Any:
         return Injected(part.rule, {**part.numbers, name: floating(value)})
     if isinstance(part, Mapping):
         return {**part, name: replaced(part[name], rest, value, path)}
-    return dataclasses.replace(part, **{name: replaced(getattr(part, name), rest, value, path)})
+    if isinstance(part, tuple):
+        place = int(name)
+        return (*part[:place], replaced(part[place], rest, value, path), *part[place + 1 :])
+    new = replaced(getattr(part, name), rest, value, path)
+    if isinstance(part, Stack) and name == "cells":
+        return Stack.fitting(new, part.skip)
+    if isinstance(part, Stack):
+        return Stack(*part.cells, skip=new)
+    return dataclasses.replace(part, **{name: new})
 
 
 def _fields(part: Any) -> list[str]:
@@ -168,6 +208,8 @@ def _fields(part: Any) -> list[str]:
         return Injected.names_of(part)
     if isinstance(part, Mapping):
         return [str(name) for name in part]
+    if isinstance(part, tuple):
+        return [str(place) for place in range(len(part))]
     return [field.name for field in dataclasses.fields(part) if field.init] if dataclasses.is_dataclass(part) else []
 
 

@@ -22,8 +22,9 @@ from recurra.cli import app
 from recurra.network import NetworkWeights
 from recurra.saved.whole_files import held, write_whole
 from recurra.step.optimizers import descend, init_optimizer
+from recurra.studies.language import top_names
 from recurra.studies.parts import build
-from recurra.studies.settings import NEEDS, Settings, checked
+from recurra.studies.settings import checked
 from recurra.training.result import Result
 from small_runs import asks_to_stop_after
 
@@ -104,8 +105,7 @@ def test_version_and_help(recurra_command):
     assert recurra_command("--version") == (0, f"recurra {recurra.__version__}\n", "")
     assert "train" in recurra_command()[1]
     options = recurra_command("train", "--help")[1]
-    tables = {"learner", "task_options", "cell_options"}  # which only a file has
-    for name in set(Settings.model_fields) - {"learners", *tables}:
+    for name in ("learner", "set", *top_names()):
         assert f"--{name.replace('_', '-')}" in options
 
 
@@ -127,9 +127,10 @@ def test_train_keeps_and_prints_several_learners(tmp_path):
         config = json.loads(data.attrs["config"])
         assert data.attrs["recurra_version"] == recurra.__version__
         final = data.loss.isel(step=-1).mean("seed")
-    assert config["learner"] == {"fixed": {}, "rflo": {}, "e-bptt": {"T": 10}}
-    assert (config["n"], config["steps"], config["t1"], config["cell"]) == (3, 60, 6, "rnn")
-    assert "outputs" not in config
+    assert config["learners"] == ["fixed", "rflo", "e-bptt"]
+    assert {name: value for name, value in config.items() if name.startswith("learner.")} == {"learner.e-bptt.T": 10}
+    assert (config["n"], config["steps"], config["task.t1"], config["cell"]) == (3, 60, 6, "rnn")
+    assert "task.outputs" not in config
     names, losses = zip(*(line.split()[:2] for line in out.splitlines()[1:4]), strict=True)
     losses = [float(loss) for loss in losses]
     assert losses == sorted(losses, reverse=True)
@@ -151,19 +152,20 @@ print(float(result.final_loss().mean()))
 
 def test_train_is_what_the_library_does(tmp_path):
     (tmp_path / "run.toml").write_text(
-        'task = "mimic"\ninputs = 3\noutputs = 2\nlearners = ["rtrl"]\nsteps = 999\nkey = 5\n'
-        '[learner.e-bptt]\nT = 4\n[learner.uoro]\nnu = "gaussian"\n'
+        'task = "mimic"\nlearners = ["rtrl"]\nsteps = 999\nkey = 5\n'
+        '[set]\n"task.target.n_in" = 3\ntask.outputs = 7\n[learner.e-bptt]\nT = 4\n[learner.uoro]\nnu = "gaussian"\n'
     )
     overrides = ["--learner", "e-bptt", *SMALL, "--cell", "gru", "--learning-rate", "0.01", "--json"]
+    overrides += ["--set", "task.outputs=2"]
     command = [sys.executable, "-c", BOTH, "train", "--config", "run.toml", *overrides]
     out = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True).stdout
     report, end = json.JSONDecoder().raw_decode(out)
-    assert report["config"]["learner"] == {"e-bptt": {"T": 4}}
+    assert (report["config"]["learners"], report["config"]["learner.e-bptt.T"]) == (["e-bptt"], 4)
     assert (report["config"]["steps"], report["config"]["key"]) == (60, 5)
     assert report["results"][0]["final_loss"] == float(out[end:])
 
 
-@pytest.mark.parametrize("optimizer", ["momentum", "rmsprop", "adam"])
+@pytest.mark.parametrize("optimizer", recurra.OPTIMIZERS)
 def test_every_optimizer_can_be_built(optimizer):
     chosen = build(checked({"learners": ["rtrl"], "optimizer": optimizer, "learning_rate": 0.5})).optimizer
     weights = jnp.ones(2)
@@ -199,11 +201,20 @@ def test_diverged_seeds_are_named_and_left_out(recurra_command, instant_training
         (["--learner", "uro"], ["`learners`", "'uro'", "did you mean 'uoro'", "dni-b"]),
         ([], ["`learners`", "at least one", "uoro"]),
         (["--learner", "rtrl", "--learner", "rtrl"], ["`learners`", "'rtrl'", "2 times"]),
-        (["--task", "sorting"], ["`task`", "'sorting'", "add, mimic"]),
+        (["--task", "sorting"], ["`task`", "'sorting'", "copy, digits, evidence, mimic"]),
         (["--alpha", "0"], ["`alpha`", "above 0.0 and at most 1.0", "0.0"]),
         (["--n", "0"], ["`n`", "at least 1", "0"]),
-        (["--t1", "0"], ["`t1`", "at least 1", "0"]),
-        (["--task", "mimic", "--inputs", "0"], ["`inputs`", "at least 1", "0"]),
+        (["--set", "task.t1=0"], ["`t1` of Add", "at least 1", "0"]),
+        (["--task", "mimic", "--set", "task.target.n_in=0"], ["`n_in`", "at least 1", "0"]),
+        (["--set", "task.t1"], ["--set PATH=VALUE", "'task.t1'"]),
+        (["--set", "task.lenght=5"], ["`task.lenght`", "did you mean 'length'"]),
+        (["--set", "tsk.t1=5"], ["`tsk`", "did you mean 'task'"]),
+        (["--set", "task.t1=many"], ["`task.t1`", "a whole number", "'many'"]),
+        (["--set", "task.sampled=1"], ["`task.sampled`", "true or false", "1"]),
+        (["--set", "network.cell.phi=rleu"], ["`network.cell.phi`", "did you mean 'relu'"]),
+        (["--set", "network.cell.alpha=1", "--alpha", "1"], ["alpha", "given twice"]),
+        (["--set", "network.cell.n_in=3"], ["`network.cell.n_in`", "follow from the task"]),
+        (["--set", "optimizer.b1=0.5"], ["`optimizer.b1`", "no effect", "'sgd'", "'adam'"]),
         (["--steps", "0"], ["`steps`", "at least 1", "0"]),
         (["--steps", "many"], ["`steps`", "a whole number", "'many'"]),
         (["--steps", "1e5"], ["`steps`", "a whole number", "100000.0"]),
@@ -212,7 +223,7 @@ def test_diverged_seeds_are_named_and_left_out(recurra_command, instant_training
         (["--key", str(2**32)], ["`key`", "at most 4294967295"]),
         (["--learning-rate", "inf"], ["`learning_rate`", "a finite number", "inf"]),
         (["--optimizer", "adm"], ["`optimizer`", "'adm'", "did you mean 'adam'"]),
-        (["--task", "mimic", "--t2", "4"], ["`t2`", "no effect", "'mimic'", "'add'"]),
+        (["--task", "mimic", "--set", "task.t2=4"], ["`task.t2`", "no effect", "'mimic'", "'add'"]),
         (["--cell", "lstm", "--alpha", "0.5"], ["`alpha`", "no effect", "'lstm'", "'rnn'"]),
         (["--lerning-rate", "1"], ["--lerning-rate", "--learning-rate"]),
         (["uoro"], ["uoro"]),
@@ -241,11 +252,11 @@ def test_a_bad_option_is_one_line(recurra_command, arguments, words):
     [
         ("stpes = 5", ["`stpes`", "did you mean 'steps'", "learning_rate"]),
         ("steps = '5'", ["`steps`", "a whole number", "'5'"]),
-        ("sampled = 1", ["`sampled`", "true or false", "1"]),
+        ("set.task.sampled = 1", ["`task.sampled`", "true or false", "1"]),
         ("learners = 'uoro'", ["`learners`", "a list", "'uoro'"]),
-        ("learner = 'uoro'", ["`learner`", "a table", "'uoro'"]),
-        ("[learner.kern]", ["`learner`", "'kern'", "did you mean 'kernl'"]),
-        ("[learner.kernl]\nrate = 5", ["`learner.kernl.rate`", "learning_rate, perturbation"]),
+        ("learner = 'uoro'", ["`learner`", "a table", "`learners`"]),
+        ("[learner.kern]\nrate = 5", ["`learner.kern`", "did you mean 'kernl'"]),
+        ("[learner.kernl]\nrate = 5", ["`learner.kernl.rate`", "did you mean 'learning_rate'", "perturbation"]),
         ("[learner.kernl]\nlearning_rate = true", ["`learner.kernl.learning_rate`", "a number", "True"]),
         ("[learner.kernl]\nperturbation = 0", ["`perturbation` of KeRNL", "above 0.0", "0.0"]),
         ("[learner.uoro]\nnu = 'sign'", ["`learner.uoro.nu`", "'sign'", "signs, gaussian, uniform"]),
@@ -454,11 +465,12 @@ def test_the_command_answers_without_jax():
 
 
 def test_lazy_names_are_those_that_type_checkers_see():
-    source = ast.parse(Path(recurra.__file__).read_text())
-    block = next(node for node in source.body if isinstance(node, ast.If))
-    seen = {alias.asname for node in block.body if isinstance(node, ast.ImportFrom) for alias in node.names}
+    source = ast.parse(Path(recurra.__file__).with_name("public.py").read_text())
+    imports = [node for node in source.body if isinstance(node, ast.ImportFrom)]
+    seen = {alias.asname for node in imports for alias in node.names}
     assert None in seen  # `from recurra.learners import *`
-    seen = seen - {None} | set(recurra.learners.__all__)
+    rooms = (recurra.cells, recurra.learners, recurra.tasks, recurra.step, recurra.losses)
+    seen = (seen - {None}).union(*(room.__all__ for room in rooms))
     assert seen == set(recurra.__all__)
     assert seen <= set(dir(recurra))
     for name in seen:
@@ -467,8 +479,16 @@ def test_lazy_names_are_those_that_type_checkers_see():
         _ = recurra.Nothing
 
 
-def test_settings_that_need_others_name_real_ones():
-    assert set(NEEDS) | {other for other, _ in NEEDS.values()} <= set(Settings.model_fields)
+def test_settings_are_listed_from_any_path(recurra_command):
+    status, out, _ = recurra_command("settings")
+    names = [line.split()[0] for line in out.splitlines()[1:] if line.strip() and not line.startswith(" ")]
+    assert status == 0
+    own = ("steps", "task", "task.length", "cell", "n", "alpha", "network.random_feedback", "optimizer.momentum")
+    assert {*own, "learning_rate", "learner.kernl.perturbation"} <= set(names)
+    assert len(set(names)) == len(names)
+    below = recurra_command("settings", "task.target")[1]
+    assert "task.target.alpha" in below
+    assert "optimizer" not in below
 
 
 def _expect_one_line(outcome, words):

@@ -1,6 +1,5 @@
 """The paper's figures, drawn from synthetic data."""
 
-import colorsys
 import dataclasses
 from itertools import combinations
 
@@ -148,46 +147,12 @@ def test_a_learner_looks_the_same_everywhere(drawn):
     assert min(lined.values()) >= 4
 
 
-def test_looks_tell_learners_apart():
-    assert len(set(plots.COLOURS.values())) == len(CURVES) == len(plots.COLOURS)
-    for learner, colour in plots.COLOURS.items():
-        assert in_family(colour, plots.facing(learner))
-    # Without hue, by lightness, dashes, markers or width.
-    look = lambda x: plots.line_style(x, 60)
-    marks = lambda x: (look(x)["linestyle"], look(x)["linewidth"], look(x).get("marker"), x == "kernl-released")
-    for one, other in combinations(CURVES, 2):
-        darker = abs(lightness(plots.colour(one)) - lightness(plots.colour(other)))
-        assert marks(one) != marks(other) or darker > 0.15, (one, other)
-
-
-def lightness(colour):
-    """Perceived, from 0 to 1."""
-    linear = [(int(colour[i : i + 2], 16) / 255) ** 2.2 for i in (1, 3, 5)]
-    return float(np.dot(linear, (0.2126, 0.7152, 0.0722))) ** (1 / 3)
-
-
-def in_family(colour, facing):
-    hue, _, saturation = colorsys.rgb_to_hls(*(int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5)))
-    families = {"past": 0.53 < hue < 0.69, "future": hue < 0.15 or hue > 0.95, "–": saturation < 0.05}
-    return families[facing] and (saturation < 0.05) == (facing == "–")
-
-
-def test_a_learner_that_is_not_the_paper_s_has_a_look_and_no_place_in_its_figures(monkeypatch):
+def test_a_learner_that_is_not_the_paper_s_has_no_place_in_its_figures(monkeypatch):
     before = [experiment.name for experiment in experiments(TINY)]
-    looks = {learner: plots.line_style(learner, 60) for learner in CURVES}
     for kind in list(LEARNERS.values()):
         about = dataclasses.replace(kind.about, id=f"new-{kind.about.id}")
         monkeypatch.setitem(LEARNERS, about.id, type(kind.__name__, (kind,), {"about": about}))
     assert [experiment.name for experiment in experiments(TINY)] == before
-    assert {learner: plots.line_style(learner, 60) for learner in CURVES} == looks
-    new = [name for name in LEARNERS if name.startswith("new-")]
-    assert len({plots.colour(name) for name in [*new, *CURVES]}) == len([*new, *CURVES])
-    for name in new:
-        about, line, dot = LEARNERS[name].about, plots.line_style(name), plots.dot_style(name)
-        assert plots.name(name) == about.name
-        assert in_family(line["color"], plots.facing(name))
-        assert (line["linestyle"] == plots.DASHES) == about.stochastic == (dot["markerfacecolor"] == "white")
-        assert ("marker" in line) == about.numerical
 
 
 def test_sums_are_compared_with_the_exact_learner_of_the_same_facing(data, drawn):

@@ -17,7 +17,7 @@ BAD = {
     "twice": (f"{TOP}n = 1\nn = 2\n", [(3, "not valid TOML")]),
     "unknown settings": (
         f"{TOP}learning_rte = 0.1\n[varies]\nalpha = [1]\n",
-        [(2, "`learning_rte`", "did you mean 'learning_rate'"), (3, "`varies`", "did you mean 'vary'")],
+        [(2, "`learning_rte`", "did you mean 'learning_rate'"), (4, "`varies`", "did you mean 'vary'")],
     ),
     "unknown in vary": (
         f'{TOP}[vary]\nalhpa = [0.1]\n"a\\nb\\u007f" = [1]\n',
@@ -29,7 +29,8 @@ BAD = {
     ),
     "what cannot vary": (
         f"{TOP}[vary]\nlearners = ['uoro']\nseeds = [1]\nwindow = [1]\nkey = [1]\nlearner = ['uoro']\nsamples = [3]\n",
-        [(3, "`learners`", "top of the file"), (4, "`seeds`"), (5, "`window`"), (6, "`key`"), (7, "`vary.learner`"),
+        [(3, "`learners`", "top of the file"), (4, "`seeds`"), (5, "`window`"), (6, "`key`"),
+         (7, "`learner`", "is `learners`"),
          (8, "`samples`", "top of the file")],
     ),
     "in the wrong table": (f"{TOP}[vary]\nsteps = 100\n", [(3, "`steps` is 100", "top of the file")]),
@@ -45,16 +46,20 @@ BAD = {
     "random upside down": (f"{TOP}[vary]\nalpha = {{ uniform = [1.0, 0.1] }}\n", [(3, "`alpha`", "upside down")]),
     "no length": (f"{TOP}[vary]\nn = {{ uniform = [4, 4] }}\n", [(3, "`n`", "no length", "[4]")]),
     "log of 0": (f"{TOP}[vary]\nlearning_rate = {{ log_uniform = [0, 0.1] }}\n", [(3, "`learning_rate`", "above 0")]),
-    "log of whole 0": (f"{TOP}[vary]\nt1 = {{ from = 0, to = 9, count = 3, log = true }}\n", [(3, "`t1`", "above 0")]),
+    "log of whole 0": (
+        f"{TOP}[vary]\ntask.t1 = {{ from = 0, to = 9, count = 3, log = true }}\n",
+        [(3, "`task.t1`", "above 0")],
+    ),
     "no numbers": (
         f"{TOP}[vary]\nalpha = {{ from = nan, to = inf, count = 3 }}\n",
         [(3, "finite", "nan"), (3, "finite", "inf")],
     ),
     "fractions": (f"{TOP}[vary]\nn = {{ from = 1.5, to = 4, count = 2 }}\n", [(3, "`n`", "whole number", "1.5")]),
     "counts": (
-        f"{TOP}[vary]\nt1 = {{ from = 1, to = 5, count = 0 }}\nt2 = {{ from = 1, to = 5, count = 1 }}\n"
+        f"{TOP}[vary]\ntask.t1 = {{ from = 1, to = 5, count = 0 }}\ntask.t2 = {{ from = 1, to = 5, count = 1 }}\n"
         "n = { from = 1, to = 5, count = 3.0 }\nsteps = { from = 1, to = 5, count = 2, log = 1 }\n",
-        [(3, "`count` of `t1`", "is 0"), (4, "`count` of `t2` is 1"), (5, "`count` of `n`"), (6, "`log` of `steps`")],
+        [(3, "`count` of `task.t1`", "is 0"), (4, "`count` of `task.t2` is 1"), (5, "`count` of `n`"),
+         (6, "`log` of `steps`")],
     ),
     "half a range": (f"{TOP}[vary]\nn = {{ from = 1, count = 3 }}\n", [(3, "`n` has no `to`")]),
     "unknown ways": (f"{TOP}[vary]\nn = {{ from = 1, to = 2, cuont = 3 }}\n", [(3, "`cuont`", "did you mean 'count'")]),
@@ -74,18 +79,23 @@ BAD = {
     "the same number": (f"{TOP}[vary]\nalpha = [1, 1.0]\n", [(3, "`alpha`", "twice")]),
     "too large": (f"{TOP}[vary]\nn = [1{'0' * 40}]\n", [(3, "`n`", "too large")]),
     "fixed and varied": (
-        f"{TOP}alpha = 0.5\nt1 = 2\n[vary]\nalpha = [0.1]\nt2 = [4]\n[[points]]\nt1 = 4\nt2 = 3\n",
-        [(5, "`alpha`", "line 2"), (8, "`t1`", "line 3"), (9, "`t2`", "line 6")],
+        f"{TOP}alpha = 0.5\nset.task.t1 = 2\n[vary]\nnetwork.cell.alpha = [0.1]\ntask.t2 = [4]\n"
+        "[[points]]\n'task.t1' = 4\ntask.t2 = 3\n",
+        [(5, "`alpha`", "line 2"), (8, "`task.t1`", "line 3"), (9, "`task.t2`", "line 6")],
     ),
     "a learner's own, fixed and varied": (
         'learners = ["kernl"]\n[learner.kernl]\nperturbation = 1\n[vary.learner.kernl]\nperturbation = [1, 2]\n',
         [(5, "`learner.kernl.perturbation`", "line 3")],
     ),
     "points": (
-        f"{TOP}[[points]]\nt1 = 3\nt3 = 5\n[[points]]\n[[points]]\nt1 = 'a'\n[points.learner.rflo]\nx = 3\n",
-        [(4, "`t3`"), (5, "empty"), (7, "`t1`", "whole"), (9, "`learner.rflo.x`")],
+        f"{TOP}[[points]]\ntask.t1 = 3\ntask.t3 = 5\n[[points]]\n"
+        "[[points]]\ntask.t1 = 'a'\n[points.learner.rflo]\nx = 3\n",
+        [(4, "`task.t3`"), (5, "empty"), (7, "`task.t1`", "whole"), (9, "`learner.rflo.x`")],
     ),
-    "equal points": (f"{TOP}[[points]]\nt1 = 3\nt2 = 5\n[[points]]\nt2 = 5\nt1 = 3\n", [(5, "same", "line 2")]),
+    "equal points": (
+        f"{TOP}[[points]]\ntask.t1 = 3\ntask.t2 = 5\n[[points]]\ntask.t2 = 5\ntask.t1 = 3\n",
+        [(5, "same", "line 2")],
+    ),
     "no points": (f"{TOP}points = 3\n", [(2, "`points`", "[[points]]")]),
     "no table": (f"{TOP}vary = [3]\ntune = 3\n", [(2, "[vary]"), (3, "[tune]")]),
     "other learners": (
@@ -97,13 +107,35 @@ BAD = {
         [(3, "`learner.kernl.perturbation`", "not among the `learners`"), (5, "uoro is not among")],
     ),
     "no effect": (
-        f"{TOP}t1 = 2\ntask = 'mimic'\n[vary]\nalpha = [0.1]\ncell = ['gru', 'lstm']\n",
-        [(2, "`t1` has no effect", "'mimic'"), (5, "`alpha`", "'gru' and 'lstm'", "'rnn'")],
+        f"{TOP}task = 'mimic'\nset.'task.t1' = 2\n[vary]\nalpha = [0.1]\ncell = ['gru', 'lstm']\n",
+        [(3, "`task.t1` has no effect", "'mimic'", "make `task` 'add'"), (5, "`alpha`", "'gru' and 'lstm'", "'rnn'")],
     ),
     "no effect in a point": (
-        f"{TOP}[[points]]\ntask = 'add'\nt1 = 3\n[[points]]\ntask = 'mimic'\nt1 = 3\n", [(7, "`t1` has no effect")],
+        f"{TOP}[[points]]\ntask = 'add'\n'task.t1' = 3\n[[points]]\ntask = 'mimic'\n'task.t1' = 3\n",
+        [(7, "`task.t1` has no effect", "is 'mimic'")],
     ),
-    "quoted": (f'{TOP}[vary]\n"learner.kernl.perturbation" = [1]\n', [(3, "without quotation marks")]),
+    "given twice": (
+        f"{TOP}alpha = 1\n[set]\nnetwork.cell.alpha = 1\n"
+        "[vary]\nlearning_rate = [1]\n'optimizer.learning_rate' = [2]\n",
+        [(4, "`alpha` is there twice, also in line 2"), (7, "`learning_rate` is there twice, also in line 6")],
+    ),
+    "unknown paths": (
+        f"{TOP}[set]\ntask.lenght = 2\nnetwork.cel.n = 3\n'optimizer.rate' = 1\nnetwork.cell.cells.x.n = 3\n"
+        "[vary]\nnetwork.cell.w_rec.desnity = [1]\nnetwork.n_out = [3]\n",
+        [(3, "`task.lenght`", "did you mean 'length'"), (4, "`network.cel.n`", "did you mean 'cell'"),
+         (5, "`optimizer.rate`", "did you mean 'learning_rate'"), (6, "`network.cell.cells.x.n`"),
+         (8, "`network.cell.w_rec.desnity`", "did you mean 'density'"), (9, "follow from the task")],
+    ),
+    "no effect deeper": (
+        f"{TOP}layers = 2\n[set]\nnetwork.cell.cells.2.n = 3\nnetwork.cell.w_rec.drawn = 'symmetric'\n"
+        "network.cell.cells.0.w_rec = 'gaussian'\nnetwork.cell.cells.1.w_rec = 'gaussian'\n",
+        [(4, "`network.cell.cells.2.n` has no effect where `layers` is 2"),
+         (5, "`network.cell.w_rec.drawn` has no effect")],
+    ),
+    "an optimizer's own": (
+        f"{TOP}[vary]\noptimizer = ['sgd', 'rmsprop']\n'optimizer.b1' = [0.5]\n",
+        [(4, "`optimizer.b1` has no effect where `optimizer` is 'sgd' and 'rmsprop'", "make `optimizer` 'adam'")],
+    ),
     "seeds": (f"{TOP}seeds = [1, 2,\n 2,\n -1, 'x']\n", [(3, "2 twice"), (4, "-1"), (4, "'x'")]),
     "no seeds": (f"{TOP}seeds = 0\n", [(2, "`seeds`", "at least 1")]),
     "words for seeds": (f"{TOP}seeds = 'all'\n", [(2, "`seeds`", "whole number or a list")]),
@@ -122,12 +154,12 @@ BAD = {
     ),
     "finalists": (f"{TOP}[tune]\nfinalists = 5\ntrials = 2\n", [(3, "`tune.finalists` is 5")]),
     "a bad number": (f"{TOP}[vary]\nalpha = [\n 0.5,\n 0.0]\n", [(5, "`alpha` of RNN", "above 0.0")]),
-    "a bad number that is fixed": (f"{TOP}t2 = 0\n[vary]\nn = [3, 4]\n", [(2, "`t2` of Add")]),
+    "a bad number that is fixed": (f"{TOP}set.task.t2 = 0\n[vary]\nn = [3, 4]\n", [(2, "`t2` of Add")]),
     "a bad end": (
         'learners = ["rflo", "kernl"]\n[vary]\nlearner.kernl.first_alpha = { uniform = [0, 2] }\n',
         [(3, "`first_alpha` of KeRNL", "is 2")],
     ),
-    "a bad point": (f"{TOP}[[points]]\nt1 = 3\n[[points]]\nt1 = 0\n", [(5, "`t1` of Add")]),
+    "a bad point": (f"{TOP}[[points]]\ntask.t1 = 3\n[[points]]\ntask.t1 = 0\n", [(5, "`t1` of Add")]),
     "a bad pair": (
         'learners = ["rflo", "r-ok"]\n[vary]\ntask = ["mimic", "add"]\nn = [32, 2]\nlearner.r-ok.r = [1, 20]\n',
         [(5, "`r` of ROK is 20", "`n` is 2 and `learner.r-ok.r` is 20")],

@@ -16,8 +16,9 @@ import xarray
 import recurra as rc
 from places_processes import nobody_left, scheduler, worker
 from processes import PROGRAM, in_a_process
-from recurra.studies.folder import Folder, FolderError
+from recurra.studies.folder import Folder
 from recurra.studies.study import Study
+from recurra.training.folder import FolderError
 
 #: eight programs, each of which takes about a second to compile, and two orders of each
 STUDY = """learners = ["rflo", "uoro"]
@@ -41,7 +42,7 @@ startup = 8
 confirm_seeds = 3
 """
 #: the program with orders of few networks
-SMALL = "import recurra.studies.sweep as p; p.FIRST_STEPS, p.SECONDS = 16_000, 0.0; "
+SMALL = "import recurra.training.orders as p; p.FIRST_STEPS, p.SECONDS = 16_000, 0.0; "
 PROGRAM_SMALL = [*PROGRAM[:-1], SMALL + PROGRAM[-1]]
 MEASURED = ("loss", "final_loss", "diverged_at", "steps_done")
 
@@ -82,7 +83,7 @@ def begun(folder, *more, text=STUDY, command="sweep"):
 
 
 def groups(folder):
-    return {path.name: path.stat().st_mtime_ns for path in (folder / "groups").glob("*.nc")}
+    return {path.name: path.stat().st_mtime_ns for path in (folder / "groups").glob("*.safetensors")}
 
 
 def wait(process, condition):
@@ -335,7 +336,7 @@ def test_a_folder_in_which_nothing_was_computed_takes_another_study(tmp_path):
     second = Study.of_text('learners = ["rflo"]\n[vary]\nlearning_rate = [0.1, 0.2]\n')
     folder = Folder(tmp_path / "out")
     folder.claim(first, search=True)
-    with folder.held(second):
+    with folder.held(second, set):
         assert folder.study().varied == second.varied
         other = Folder(tmp_path / "out")
         with pytest.raises(FolderError, match="belongs to another study"):

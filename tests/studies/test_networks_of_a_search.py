@@ -5,17 +5,17 @@ import numpy as np
 import pytest
 
 import recurra as rc
-from recurra.studies.networks import Networks
-from recurra.studies.places.dispatching import Local
+from recurra.studies.networks import TrialNetworks
 from recurra.studies.study import Study
+from recurra.training.places.dispatching import Local
 
 STUDY = """
 learners = ["{learner}"]
 steps = 400
 seeds = 3
 n = 4
-t1 = 1
-t2 = 2
+set.task.t1 = 1
+set.task.t2 = 2
 [vary]
 learning_rate = {{ log_uniform = [1e-3, 1e-1] }}
 """
@@ -23,7 +23,7 @@ RATES = [0.002, 0.01, 0.03, 0.05, 0.08]
 
 
 def networks(learner):
-    return Networks(Study.of_text(STUDY.format(learner=learner)), Local(), x64=False)
+    return TrialNetworks(Study.of_text(STUDY.format(learner=learner)), Local(), x64=False)
 
 
 def trained(learner, rate, seeds):
@@ -69,8 +69,10 @@ def test_nothing_is_compiled_between_comparisons():
 
 
 def test_a_network_that_diverged_stays_so():
-    study = Study.of_text(STUDY.format(learner="rflo").replace("t1 = 1\nt2 = 2\n", 'task = "mimic"\n'))
-    every = Networks(study, Local(), x64=False)
+    study = Study.of_text(
+        STUDY.format(learner="rflo").replace("set.task.t1 = 1\nset.task.t2 = 2\n", 'task = "mimic"\n')
+    )
+    every = TrialNetworks(study, Local(), x64=False)
     handle = every.start([{"learner": "rflo", "learning_rate": 1e30}, {"learner": "rflo", "learning_rate": 1e-3}], [0])
     handle, early = every.advance(handle, [0, 1], 100)
     _, late = every.advance(handle, [0, 1], 200)

@@ -11,9 +11,9 @@ import pytest
 import xarray
 from scipy import stats
 
-from recurra.studies.pages import figures, lines, maps, tables, words
+from recurra.studies.pages import lines, maps, tables, words
 from recurra.studies.pages.choosing import chosen
-from recurra.studies.pages.page import write_study
+from recurra.studies.pages.page import curve, write_study
 from recurra.studies.pages.points import Points
 
 
@@ -147,11 +147,11 @@ def near_one(point, seed, rng):
 
 def with_a_hyperparameter():
     """Only KeRNL has a perturbation, and only the Add task a first lag."""
-    points = crossed(learner=["rflo"], task=["add"], t1=[3, 6], learning_rate=RATES[2:7])
+    points = crossed(learner=["rflo"], task=["add"], **{"task.t1": [3, 6]}, learning_rate=RATES[2:7])
     points += crossed(learner=["rflo"], task=["mimic"], learning_rate=RATES[2:7])
     points += [
         {**point, "learning_rate": rate, "learner.kernl.perturbation": size}
-        for point in [{"learner": "kernl", "task": "add", "t1": 3}, {"learner": "kernl", "task": "mimic"}]
+        for point in [{"learner": "kernl", "task": "add", "task.t1": 3}, {"learner": "kernl", "task": "mimic"}]
         for rate in RATES[2:7]
         for size in (1e-4, 1e-3, 1e-2)
     ]
@@ -216,7 +216,9 @@ SHAPES = {
     "hyperparameter": with_a_hyperparameter,
     "steps": lambda: study(BY_STEPS, loss=valley, logs=["learning_rate"]),
     "200 of one": lambda: study(crossed(learner=["rflo"], n=list(range(1, 201))), 4, loss=near_one),
-    "two values": lambda: study(crossed(learner=["rflo", "rtrl"], sampled=[True, False], n=[16, 32]), loss=near_one),
+    "two values": lambda: study(
+        crossed(learner=["rflo", "rtrl"], n=[16, 32], **{"task.sampled": [True, False]}), loss=near_one
+    ),
     "huge losses": lambda: study(FEW, loss=lambda *_: 1e300),
     "zero losses": lambda: study(FEW, loss=lambda *_: 0.0),
     "one window": lambda: study(FEW, windows=1),
@@ -317,10 +319,10 @@ def test_random_choices_make_no_cases_of_their_own():
 def test_losses_of_different_problems_are_not_compared():
     found = chosen(with_a_hyperparameter())
     assert [each.case for each in found] == [
-        {"learner": "rflo", "task": "add", "t1": 3},
-        {"learner": "rflo", "task": "add", "t1": 6},
+        {"learner": "rflo", "task": "add", "task.t1": 3},
+        {"learner": "rflo", "task": "add", "task.t1": 6},
         {"learner": "rflo", "task": "mimic"},
-        {"learner": "kernl", "task": "add", "t1": 3},
+        {"learner": "kernl", "task": "add", "task.t1": 3},
         {"learner": "kernl", "task": "mimic"},
     ]
     assert all(("learner.kernl.perturbation" in each.settings) == (each.case["learner"] == "kernl") for each in found)
@@ -448,8 +450,8 @@ def test_a_line_knows_the_share_of_networks_that_diverged():
 
 
 def test_a_cell_has_the_best_of_its_points():
-    points = crossed(learner=["rflo", "uoro"], n=[8, 16], alpha=[0.2, 0.4, 0.8], stretch=[1, 2, 3])
-    data = study(points, 5, drawn=["stretch"])
+    points = crossed(learner=["rflo", "uoro"], n=[8, 16], alpha=[0.2, 0.4, 0.8], **{"task.stretch": [1, 2, 3]})
+    data = study(points, 5, drawn=["task.stretch"])
     read = Points.read(data)
     assert ("n", "alpha") in maps.pairs(read)
     (sheet,) = maps.sheets(read, "n", "alpha")
@@ -466,7 +468,7 @@ def test_settings_that_follow_from_each_other_make_no_map():
 
 def test_learning_curves_leave_out_seeds_that_diverged():
     data = from_losses([[0.5, 0.6, np.nan, 0.7]], windows=300, values=[8])
-    step, mean, error = figures.curve(data, Points.read(data), 0)
+    step, mean, error = curve(data, Points.read(data), 0)
     loss = data.loss.values[0, [0, 1, 3]].reshape(3, 100, 3).mean(axis=2)
     np.testing.assert_allclose(step, data.step.values.reshape(100, 3)[:, 2])
     np.testing.assert_allclose(mean, loss.mean(axis=0))

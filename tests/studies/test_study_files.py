@@ -21,8 +21,10 @@ learners = ["rflo", "uoro", "kernl"]
 steps = 1_000
 seeds = [3, 1]
 samples = 5
-t2 = 12
 learner.uoro.nu = "gaussian"
+
+[set]
+"task.t2" = 12
 
 [vary]
 task = ["add", "mimic"]
@@ -33,11 +35,11 @@ learning_rate = { log_uniform = [1e-5, 1e-1] }
 perturbation = [1e-3, 1]
 
 [[points]]
-t1 = 6
+task.t1 = 6
 n = 8
 [[points]]
-t1 = 3
-n = 16
+"task.t1" = 3
+"network.cell.n" = 16
 
 [tune]
 trials = 7
@@ -52,9 +54,9 @@ def full():
 def test_what_a_file_says(tmp_path):
     (path := tmp_path / "study.toml").write_bytes(b"\xef\xbb\xbf" + FULL.replace("\n", "\r\n").encode())
     study = Study.read(path)
-    assert study.fixed == {"steps": 1000, "t2": 12, "learner.uoro.nu": "gaussian"}
+    assert study.fixed == {"steps": 1000, "task.t2": 12, "learner.uoro.nu": "gaussian"}
     assert (study.seeds, study.samples, study.learners) == ((3, 1), 5, ("rflo", "uoro", "kernl"))
-    names = ["learner", "task", "alpha", "w_rec", "learning_rate", "learner.kernl.perturbation", "t1", "n"]
+    names = ["learner", "task", "alpha", "w_rec", "learning_rate", "learner.kernl.perturbation", "task.t1", "n"]
     assert list(study.varied) == names
     assert [study.varied[name].kind for name in names] == ["text", "text", "number", "text", *["number"] * 4]
     assert [name for name in names if study.varied[name].log] == ["learning_rate", "learner.kernl.perturbation"]
@@ -77,46 +79,54 @@ def test_what_has_no_effect_is_left_out(full):
     assert len(cases) == 4 * (2 + 2) * (1 + 1 + 2)
     assert full.count() == 5 * len(cases)
     for case in cases:
-        assert ("t1" in case) == (case["task"] == "add")
+        assert ("task.t1" in case) == (case["task"] == "add")
         assert ("learner.kernl.perturbation" in case) == (case["learner"] == "kernl")
         assert "n" in case
     assert len({tuple(case.items()) for case in cases}) == len(cases)
 
 
 def test_points_that_become_equal_are_taken_once():
-    study = Study.of_text("learners = ['rflo']\nvary.task = ['add', 'mimic']\npoints = [{t1 = 2}, {t1 = 3}]\n")
+    study = Study.of_text(
+        "learners = ['rflo']\nvary.task = ['add', 'mimic']\npoints = [{task.t1 = 2}, {task.t1 = 3}]\n"
+    )
     assert study.points() == [
-        {"learner": "rflo", "task": "add", "t1": 2},
+        {"learner": "rflo", "task": "add", "task.t1": 2},
         {"learner": "rflo", "task": "mimic"},
-        {"learner": "rflo", "task": "add", "t1": 3},
+        {"learner": "rflo", "task": "add", "task.t1": 3},
     ]
     assert study.count() == 3
 
 
 def test_points_without_a_setting_have_its_default():
-    study = Study.of_text("learners = ['kernl']\npoints = [{t1 = 2}, {n = 3, learner.kernl.perturbation = 1}]\n")
+    study = Study.of_text("learners = ['kernl']\npoints = [{task.t1 = 2}, {n = 3, learner.kernl.perturbation = 1}]\n")
     assert study.cases() == [
-        {"learner": "kernl", "t1": 2, "n": 32, "learner.kernl.perturbation": 1e-3},
-        {"learner": "kernl", "t1": 6, "n": 3, "learner.kernl.perturbation": 1.0},
+        {"learner": "kernl", "task.t1": 2, "n": 32, "learner.kernl.perturbation": 1e-3},
+        {"learner": "kernl", "task.t1": 6, "n": 3, "learner.kernl.perturbation": 1.0},
     ]
 
 
 def test_settings_are_those_of_one_run(full):
-    point = {"learner": "kernl", "task": "add", "alpha": 0.4, "w_rec": "gaussian", "learning_rate": 0.01, "t1": 3,
+    point = {"learner": "kernl", "task": "add", "alpha": 0.4, "w_rec": "gaussian", "learning_rate": 0.01, "task.t1": 3,
              "n": 16, "learner.kernl.perturbation": 1.0}  # fmt: skip
     assert point | {"learning_rate": 0.0} in [
         each | {"learning_rate": 0.0, "w_rec": "gaussian"} for each in full.points()
     ]
     shared = {"steps": 1000, "seeds": 2, "alpha": 0.4, "learning_rate": 0.01, "n": 16, "w_rec": "gaussian"}
     assert full.settings(point) == checked(
-        {**shared, "learners": ["kernl"], "learner": {"kernl": {"perturbation": 1.0}}, "t1": 3, "t2": 12}
+        {
+            **shared,
+            "learners": ["kernl"],
+            "learner": {"kernl": {"perturbation": 1.0}},
+            "task": "add",
+            "set": {"task.t1": 3, "task.t2": 12},
+        }
     )
     other = point | {"learner": "uoro", "task": "mimic"}  # with what has no effect, which is ignored
     assert full.settings(other) == checked(
         {**shared, "learners": ["uoro"], "learner": {"uoro": {"nu": "gaussian"}}, "task": "mimic"}
     )
     assert full.relevant(other) == {
-        name: other[name] for name in other if name not in ("t1", "learner.kernl.perturbation")
+        name: other[name] for name in other if name not in ("task.t1", "learner.kernl.perturbation")
     }
 
 
@@ -130,15 +140,15 @@ def test_random_choices_of_a_case(full):
     assert full.space(full.cases()[0]) == wanted
     study = Study.of_text(
         "learners = ['rflo', 'kernl']\nvary.cell = ['rnn', 'gru']\nvary.task = { choices = ['add', 'mimic'] }\n"
-        "vary.alpha = { uniform = [0.1, 1] }\nvary.t1 = { uniform = [1, 9] }\n"
+        "vary.alpha = { uniform = [0.1, 1] }\nvary.'task.t1' = { uniform = [1, 9] }\n"
         "vary.learner.kernl.first_alpha = { uniform = [0, 1] }\n"
     )
     spaces = {(case["learner"], case["cell"]): set(study.space(case)) for case in study.cases()}
     assert spaces == {
-        ("rflo", "rnn"): {"task", "alpha", "t1"},
-        ("rflo", "gru"): {"task", "t1"},
-        ("kernl", "rnn"): {"task", "alpha", "t1", "learner.kernl.first_alpha"},
-        ("kernl", "gru"): {"task", "t1", "learner.kernl.first_alpha"},
+        ("rflo", "rnn"): {"task", "alpha", "task.t1"},
+        ("rflo", "gru"): {"task", "task.t1"},
+        ("kernl", "rnn"): {"task", "alpha", "task.t1", "learner.kernl.first_alpha"},
+        ("kernl", "gru"): {"task", "task.t1", "learner.kernl.first_alpha"},
     }
 
 
@@ -161,14 +171,14 @@ def test_draws_depend_on_the_key_the_setting_and_their_number_alone():
 
 def test_a_drawn_task_decides_what_has_an_effect():
     study = Study.of_text(
-        "learners = ['rflo']\nsamples = 40\nvary.task = { choices = ['add', 'mimic'] }\nvary.t1 = [3, 4]\n"
-        "vary.inputs = { choices = [2, 3] }\n"
+        "learners = ['rflo']\nsamples = 40\nvary.task = { choices = ['add', 'mimic'] }\nvary.'task.t1' = [3, 4]\n"
+        "vary.'task.target.n_in' = { choices = [2, 3] }\n"
     )
     found = {tuple(point.items()) for point in study.points()}
     name = (("learner", "rflo"),)
     assert found == {
-        *((*name, ("t1", t1), ("task", "add")) for t1 in (3, 4)),
-        *((*name, ("task", "mimic"), ("inputs", inputs)) for inputs in (2, 3)),
+        *((*name, ("task.t1", t1), ("task", "add")) for t1 in (3, 4)),
+        *((*name, ("task", "mimic"), ("task.target.n_in", inputs)) for inputs in (2, 3)),
     }
     assert len(found) == len(study.points()) <= study.count()
 
@@ -232,7 +242,7 @@ def by_hand(learners, fixed, varied, points):
         for values in itertools.product(*varied.values()):
             case = {"learner": learner, **point, **dict(zip(names, values, strict=True))}
             full = {"task": "add", "cell": "rnn", **fixed, **case}
-            left_out = {"t1", "sampled"} if full["task"] == "mimic" else {"inputs"}
+            left_out = {"task.t1", "task.sampled"} if full["task"] == "mimic" else {"task.target.n_in"}
             left_out |= {"alpha"} if full["cell"] != "rnn" else set()
             left_out |= {name for name in case if name.startswith("learner.") and name.split(".")[1] != learner}
             case = {name: value for name, value in case.items() if name not in left_out}
@@ -244,9 +254,9 @@ def by_hand(learners, fixed, varied, points):
 VALUES = {
     "task": ["add", "mimic"],
     "cell": ["rnn", "gru"],
-    "t1": [2, 3],
-    "sampled": [True, False],
-    "inputs": [4, 5],
+    "task.t1": [2, 3],
+    "task.sampled": [True, False],
+    "task.target.n_in": [4, 5],
     "alpha": [0.5, 1.0],
     "n": [2, 3, 4],
     "learner.kernl.late_perturbation": [True, False],
@@ -262,7 +272,10 @@ def test_cases_are_all_combinations(data):
     where = {name: data.draw(st.sampled_from(["vary", "points", "fixed", "no"])) for name in names}
     possible = lambda name, default: VALUES[name] if where[name] in ("vary", "points") else [default]
     # what has an effect nowhere would be refused
-    needed = {"t1": ("task", "add"), "sampled": ("task", "add"), "inputs": ("task", "mimic"), "alpha": ("cell", "rnn")}
+    needed = {
+        **{"task.t1": ("task", "add"), "task.sampled": ("task", "add"), "task.target.n_in": ("task", "mimic")},
+        "alpha": ("cell", "rnn"),
+    }
     for name, (other, value) in needed.items():
         if value not in possible(other, VALUES[other][0]) or "points" in (where[other], where[name]):
             where[name] = "no"
@@ -271,11 +284,17 @@ def test_cases_are_all_combinations(data):
     together = {name: VALUES[name][:2] for name in names if where[name] == "points"}
     points = [dict(zip(together, row, strict=True)) for row in zip(*together.values(), strict=True)]
 
-    table = {"learners": learners, "vary": {}, "points": [{} for _ in points]}
-    for target, source in [(table, fixed), (table["vary"], varied), *zip(table["points"], points, strict=True)]:
+    # names with dots are quoted, or tables within tables where nothing else has the outer name
+    table = {"learners": learners, "set": {}, "vary": {}, "points": [{} for _ in points]}
+    for target, source in [(table["set"], fixed), (table["vary"], varied), *zip(table["points"], points, strict=True)]:
+        nested = data.draw(st.booleans())
         for name, value in source.items():
             inner = target
-            *outer, last = name.split(".")
+            outer, last = (
+                ([], name)
+                if not nested or name.split(".")[0] in source
+                else (name.split(".")[:-1], name.split(".")[-1])
+            )
             for part in outer:
                 inner = inner.setdefault(part, {})
             inner[last] = value

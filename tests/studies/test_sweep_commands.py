@@ -17,15 +17,18 @@ import xarray
 
 import recurra as rc
 from recurra.cli import app, environment
-from recurra.saved import whole_files
+from recurra.saved import archive, whole_files
 from recurra.studies import folder as folders
-from recurra.studies import sweep as sweeping
-from recurra.studies import work
-from recurra.studies.folder import Folder, FolderError
+from recurra.studies.folder import Folder
 from recurra.studies.parts import build
-from recurra.studies.places.dask import Cluster
 from recurra.studies.study import Study
 from recurra.studies.sweep import Sweep
+from recurra.training import computing
+from recurra.training import folder as groups_of_folders
+from recurra.training import orders as sweeping
+from recurra.training import sweep as work
+from recurra.training.folder import FolderError
+from recurra.training.places.dask import Cluster
 
 RATES = """learners = ["rflo"]
 n = 3
@@ -148,11 +151,11 @@ def one_line(error):
 def check_points(study, same=True):
     """Every network of a study beside `recurra.train`, with the same bits if the engine is the same."""
     sweep = Sweep(study)
-    planner = sweep.planner()
+    planner = sweep.networks
     members = [(point, seed) for point in range(len(sweep.points)) for seed in study.seeds]
     place = {member: i for i, member in enumerate(members)}
     found = {}
-    for batch in planner.batches(set()):
+    for batch in planner.batches():
         order = planner.order(batch.members)
         outcome = work.compute(order)
         found |= {member: (outcome, i) for i, member in enumerate(batch.members)}
@@ -176,12 +179,13 @@ def check_points(study, same=True):
             )
         for column, seed in enumerate(study.seeds):
             outcome, i = found[point, seed]
-            np.testing.assert_array_equal(outcome.step, result.step)
+            np.testing.assert_array_equal(outcome.axes["step"], result.step)
+            losses = outcome.values["loss"][i]
             if same:
-                assert outcome.loss[i].tobytes() == result.loss[column].tobytes(), sweep.points[point]
-                np.testing.assert_array_equal(outcome.final_loss[i], result.final_loss()[column])
+                assert losses.tobytes() == result.loss[column].tobytes(), sweep.points[point]
+                np.testing.assert_array_equal(outcome.values["final_loss"][i], result.final_loss()[column])
             else:
-                np.testing.assert_allclose(outcome.loss[i], result.loss[column], rtol=2e-4)
+                np.testing.assert_allclose(losses, result.loss[column], rtol=2e-4)
     return sweep
 
 
@@ -192,11 +196,11 @@ key = 9
 [vary]
 steps = [40, 110]
 [[points]]
-t1 = 3
-t2 = 5
+task.t1 = 3
+task.t2 = 5
 [[points]]
-t1 = 2
-t2 = 100
+"task.t1" = 2
+"task.t2" = 100
 """
 PRECISIONS = """learners = ["rflo"]
 n = 3
@@ -211,10 +215,12 @@ n = 3
 steps = 30
 seeds = 1
 task = "mimic"
-inputs = 2
-outputs = 2
+[set]
+task.target.n_in = 2
+task.outputs = 2
 [vary]
-optimizer = ["momentum", "rmsprop", "adam"]
+optimizer = ["sgd", "rmsprop", "adam"]
+"optimizer.momentum" = [0.5, 0.9]
 learning_rate = [0.01, 0.03]
 """
 CELLS = """learners = ["rflo", "kernl"]
@@ -257,15 +263,15 @@ def test_an_order_may_need_several_programs():
         POINTS.replace("steps = [40, 110]", "learning_rate = [0.01, 0.1]").replace("n = 3", "n = 3\nsteps = 40")
     )
     sweep = Sweep(study)
-    planner = sweep.planner()
+    planner = sweep.networks
     members = [(point, seed) for seed in (4, 1) for point in (0, 1, 2, 3)]
-    assert len({point["t2"] for point in sweep.points}) == 2
-    assert len(planner.batches(set())) == 2
+    assert len({point["task.t2"] for point in sweep.points}) == 2
+    assert len(planner.batches()) == 2
     mixed = work.compute(planner.order(members))
     for i, member in enumerate(members):
         one = work.compute(planner.order([member]))
-        assert mixed.loss[i].tobytes() == one.loss[0].tobytes()
-    assert len({row.tobytes() for row in mixed.loss}) == len(members)
+        assert mixed.values["loss"][i].tobytes() == one.values["loss"][0].tobytes()
+    assert len({row.tobytes() for row in mixed.values["loss"]}) == len(members)
 
 
 def test_no_network_is_left_out_or_done_twice(monkeypatch):
@@ -276,7 +282,8 @@ def test_no_network_is_left_out_or_done_twice(monkeypatch):
     done = {(1, 4), (2, 1)}
     for least, workers in itertools.product((1, 3, 8), (1, 2, 5)):
         monkeypatch.setattr(sweeping, "LEAST", least)
-        planner = sweep.planner(workers)
+        planner = sweep.networks
+        planner.workers = workers
         monkeypatch.setattr(planner, "_gains", lambda *_: False)
         orders = list(planner.orders(planner.batches(done)))
         given = [(order.points[member.row], member.seed) for order in orders for member in order.members]
@@ -347,9 +354,27 @@ class TestFolders:
         assert groups() == before
         assert Path("out/study.nc").read_bytes() == data
 
+    def test_a_study_is_extended_by_values_and_seeds(self, recurra, finished):
+        """What is there is not computed again, and the data set is that of the larger study from the start."""
+        before = groups()
+        larger = RATES.replace("seeds = 3", "seeds = 4").replace("[0.001,", "[0.03, 0.001,")
+        Path("study.toml").write_text(larger)
+        status, _, said = recurra("sweep", "study.toml", "--out", "out")
+        assert status == 0, said
+        after = groups()
+        assert before.items() < after.items()
+        assert sum(int(name.partition("-")[0]) for name in after) == 5 * 4
+        assert recurra("sweep", "study.toml", "--out", "anew")[0] == 0
+        same_bits(kept(), kept("anew"))
+        Path("study.toml").write_text(RATES)  # which lacks what is there now
+        status, _, said = recurra("sweep", "study.toml", "--out", "out")
+        assert status == 2
+        assert "belongs to another study" in said
+        assert groups() == after
+
     def test_comments_and_the_order_of_lines_are_free(self, recurra):
-        varied = "[vary]\nlearning_rate = [0.01, 0.1]\nt1 = [3, 4]\n"
-        turned = "# why\n[vary]\nt1 = [3, 4]\nlearning_rate = [0.01, 0.1]\n"
+        varied = "[vary]\nlearning_rate = [0.01, 0.1]\ntask.t1 = [3, 4]\n"
+        turned = "# why\n[vary]\ntask.t1 = [3, 4]\nlearning_rate = [0.01, 0.1]\n"
         head = RATES.partition("[vary]")[0]
         Path("study.toml").write_text(head + varied)
         assert recurra("sweep", "study.toml", "--out", "out")[0] == 0
@@ -385,7 +410,7 @@ class TestFolders:
         assert status == 2
         assert "holds no study" in one_line(said)
 
-    @pytest.mark.parametrize("text", [b"\xff\xfe", b"steps = \n", b""])
+    @pytest.mark.parametrize("text", [b"\xff\xfe", b"steps = \n"])
     def test_a_damaged_study_in_the_folder(self, recurra, finished, text):
         Path("out/study.toml").write_bytes(text)
         for command in (("sweep", "study.toml", "--out", "out"), ("show", "out")):
@@ -395,14 +420,14 @@ class TestFolders:
             assert "Traceback" not in said
 
     def test_left_over_partial_files_go(self, recurra, finished):
-        left = Path("out/groups/.4-abc.nc.01234567.partial")
+        left = Path("out/groups/.4-abc.safetensors.01234567.partial")
         left.write_bytes(b"half")
         assert recurra("sweep", "study.toml", "--out", "out")[0] == 0
         assert not left.exists()
 
     def test_a_folder_is_used_by_one_sweep_at_a_time(self, recurra, finished):
         study = Study.read(Path("study.toml"))
-        with Folder(Path("out")).held(study):
+        with Folder(Path("out")).held(study, set):
             status, _, said = recurra("sweep", "study.toml", "--out", "out")
         assert status == 2
         assert "in use" in one_line(said)
@@ -462,7 +487,7 @@ class TestFolders:
         def refuse(path):
             raise PermissionError(errno.EACCES, "Permission denied")
 
-        monkeypatch.setattr(folders, "try_place", refuse)
+        monkeypatch.setattr(groups_of_folders, "try_place", refuse)
         status, _, said = recurra("sweep", "study.toml", "--out", "out")
         assert status == 2
         assert "Permission denied" in one_line(said)
@@ -471,11 +496,11 @@ class TestFolders:
         FullDisk(monkeypatch, fails=1)
         compute, calls = work.compute, []
 
-        def interrupted(order, report=lambda done: None):
+        def interrupted(order, report, asked):
             calls.append(order)
             if len(calls) == 2:
                 raise KeyboardInterrupt
-            return compute(order, report)
+            return compute(order, report, asked)
 
         monkeypatch.setattr(work, "compute", interrupted)
         assert recurra("sweep", "study.toml", "--out", "out")[0] == 130
@@ -484,8 +509,8 @@ class TestFolders:
 
 @pytest.mark.usefixtures("no_pages")
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_a_signal_waits_while_a_group_is_packed(recurra, alone, monkeypatch, number):
-    """HDF5 does not get over an exception in its midst; what was computed is kept."""
+def test_a_signal_waits_while_a_data_set_is_packed(recurra, alone, monkeypatch, number):
+    """An exception inside HDF5 would leave it unusable; what was computed is kept."""
     pack, came = xarray.Dataset.to_netcdf, []
 
     def disturbed(*arguments, **how):
@@ -502,7 +527,7 @@ def test_a_signal_waits_while_a_group_is_packed(recurra, alone, monkeypatch, num
     finally:
         signal.signal(signal.SIGTERM, before)
     assert came
-    assert len(groups()) == 1
+    assert len(groups()) == 4
     assert recurra("sweep", "study.toml", "--out", "out")[0] == 0
     assert kept().loss.values.tobytes() == alone[0].tobytes()
 
@@ -521,7 +546,8 @@ class FullDisk:
                     raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
             return write(path, content, **how)
 
-        monkeypatch.setattr(folders, "write_whole", full)
+        for module in (folders, archive):
+            monkeypatch.setattr(module, "write_whole", full)
 
 
 # Orders that fail, interruptions
@@ -530,10 +556,10 @@ class FullDisk:
 def test_what_fails_is_said_and_tried_again(recurra, alone, monkeypatch):
     compute = work.compute
 
-    def failing(order, report=lambda done: None):
+    def failing(order, report, asked):
         if 2 in order.points:
             raise MemoryError("it is too large")
-        return compute(order, report)
+        return compute(order, report, asked)
 
     with monkeypatch.context() as patch:
         patch.setattr(work, "compute", failing)
@@ -559,11 +585,11 @@ def test_an_interrupted_sweep_goes_on(recurra, alone, monkeypatch):
     """Once in each order, so that each run comes one order further."""
     compute, seen = work.compute, []
 
-    def once(order, report=lambda done: None):
+    def once(order, report, asked):
         if order.points not in seen:
             seen.append(order.points)
             raise KeyboardInterrupt
-        return compute(order, report)
+        return compute(order, report, asked)
 
     monkeypatch.setattr(work, "compute", once)
     for finished in range(4):
@@ -590,7 +616,7 @@ def test_show_tells_how_far_a_study_is(recurra, alone, monkeypatch):
 
     compute = work.compute
     with monkeypatch.context() as patch:
-        patch.setattr(work, "compute", lambda order, report=None: _stop() if 2 in order.points else compute(order))
+        patch.setattr(work, "compute", lambda order, **how: _stop() if 2 in order.points else compute(order, **how))
         recurra("sweep", "study.toml", "--out", "out")
     assert recurra("show", "out")[0] == 0
     [found] = json.loads(recurra("show", "out", "--json")[1])
@@ -620,7 +646,7 @@ def test_show_needs_a_study(recurra, tmp_path):
 @pytest.mark.usefixtures("no_pages")
 def test_dry_run_says_how_much_there_is_and_writes_nothing(recurra, tmp_path, complete):
     text = RATES.replace("steps = 60\n", "").replace(
-        "[vary]", '[vary]\nsteps = [10, 30]\ntask = ["add", "mimic"]\nt2 = [10, 60, 70]\n'
+        "[vary]", '[vary]\nsteps = [10, 30]\ntask = ["add", "mimic"]\n"task.t2" = [10, 60, 70]\n'
     )
     (tmp_path / "study.toml").write_text(text)
     status, shown, said = recurra("sweep", "study.toml", "--out", "out", "--dry-run")
@@ -677,7 +703,7 @@ def test_a_search_that_cannot_be_computed_or_kept(recurra, tmp_path, monkeypatch
         raise MemoryError("it is too large")
 
     with monkeypatch.context() as patch:
-        patch.setattr(work, "compute", failing)
+        patch.setattr(computing, "compute", failing)
         status, _, said = recurra("tune", "search.toml", "--out", "tuned")
     assert status == 1
     assert "it is too large" in one_line(said)

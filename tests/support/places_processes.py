@@ -12,7 +12,7 @@ from pathlib import Path
 
 import psutil
 
-from recurra.studies.places.base import Tls
+from recurra.training.places.base import Tls
 
 HERE = str(Path(__file__).parent)
 QUIET = {"DASK_LOGGING__DISTRIBUTED": "error", "JAX_PLATFORMS": "cpu"}

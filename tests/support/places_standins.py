@@ -7,28 +7,40 @@ from pathlib import Path
 
 import numpy as np
 
-from recurra.studies.places.base import Member, Order, Outcome, versions
+from recurra.training.cases import Sent
+from recurra.training.places.base import Computed, Member, Order, versions
+
+
+class Told(Sent):
+    """What a stand-in is to do, in the place of cases."""
+
+    def __init__(self, told):
+        self.told = told
+
+    def __getstate__(self):
+        return vars(self)
 
 
 def order(number=0, **settings):
-    """An order that a stand-in understands: what it is to do is in the settings of its only point."""
-    settings = {"learners": ["rflo"], "number": number, **settings}
-    gains = settings.pop("gains", False)
-    return Order((settings,), (number,), (Member(0, 0),), 10, settings.pop("versions", None) or versions(), gains=gains)
+    """An order that a stand-in understands: what it is to do stands in the place of its cases."""
+    settings = {"number": number, **settings}
+    gains, installed = settings.pop("gains", False), settings.pop("versions", None) or versions()
+    key = np.zeros(2, np.uint32), "fry"
+    return Order(Told(settings), (number,), (Member(0, 0),), 10, key, installed, learners=("rflo",), gains=gains)
 
 
 def computed(order):
     """An outcome that depends on the order alone, and tells which process and cores it came from."""
-    number = order.settings[0]["number"]
+    number = order.cases.told["number"]
     loss = np.random.default_rng(number).normal(size=(1, 5))
     cores = ",".join(map(str, sorted(os.sched_getaffinity(0))))
-    minus = np.array([-1])
-    return Outcome(np.arange(5)[None], loss, loss[:, -1], minus, 0.0, 0.0, str(os.getpid()), cores)
+    values = {"loss": loss, "final_loss": loss[:, -1], "diverged_at": np.array([-1])}
+    return Computed(values, {"step": np.arange(5)}, {"loss": ("step",)}, 0.0, 0.0, str(os.getpid()), cores)
 
 
 def compute(order):
     """Takes `seconds`; raises, or ends its process, if a file of that name is not there yet."""
-    task = order.settings[0]
+    task = order.cases.told
     time.sleep(task.get("seconds", 0))
     if "raises" in task:
         raise ValueError(task["raises"])

@@ -141,7 +141,7 @@ WRONG_TYPES = {
     "train(probes={1: rc.RTRL()}, record={'s': rc.record.state})": "`probes` must map names, which are text",
     "train(record={'x': lambda outcome: 'text'})": "`record['x']` must return arrays or numbers",
     "train(optimizer=optax.lbfgs())": "`optimizer` asks for more than gradients, states and weights",
-    "train(engine='gpu')": "`engine` must be 'auto', 'scan' or 'on-chip', and is 'gpu'",
+    "train(engine='gpu')": "`engine` must be 'auto', 'on-chip' or 'scan', and is 'gpu'",
     "train(engine=rc.ScanEngine)": "`engine` must be 'auto', 'scan', 'on-chip' or an engine such as",
     "train(engine=rc.OnChipEngine())": "it needs an NVIDIA GPU, and JAX computes on",
     "train(engine=rc.OnChipEngine(warps=3))": "`warps` of OnChipEngine must be a power of two",

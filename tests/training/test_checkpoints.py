@@ -147,7 +147,7 @@ def test_an_error_that_may_pass_is_no_reason_to_delete(tmp_path, monkeypatch):
         raise OSError(errno.EIO, "Input/output error")
 
     monkeypatch.setattr(archive, "_filled", broken)
-    with pytest.raises(rc.CheckpointError, match=r"cannot be read: Input/output error\. Mend that") as error:
+    with pytest.raises(rc.CheckpointError, match=r"cannot be read: Input/output error\. Try again") as error:
         train(steps=300, checkpoint=file)
     assert not isinstance(error.value, checkpoint.UselessCheckpointError)
 
@@ -263,6 +263,31 @@ def test_a_checkpoint_of_other_settings_is_refused_while_it_is_not_finished(tmp_
         train(**{**settings, "steps": 5}, checkpoint=file)
     with pytest.raises(ValueError, match="is a folder"):
         train(**settings, checkpoint=tmp_path)
+
+
+def test_a_checkpoint_of_other_versions_goes_on_if_its_settings_are_the_same(tmp_path):
+    """Programs change with versions. What cannot be compared is named; other settings are refused as ever."""
+    file, own = tmp_path / "run.safetensors", lambda outcome: outcome.loss
+    settings = {"optimizer": optax.sgd(0.01), "record": {"loss": own}, "record_every": 10**6}
+    stopped = interrupted(rc.UORO(), after=1, checkpoint=file, **settings)
+    arrays, about = archive.read(file, "run")
+    assert {"recurra", "jax"} <= set(about["versions"])
+    other = {**about, "identity": "0" * 64, "versions": {**about["versions"], "jax": "0.1"}}
+    archive.write(file, "run", arrays, other)
+    with pytest.raises(rc.CheckpointError, match="other settings"):
+        train(rc.UORO(), steps=2_000_000_000, window=1000, checkpoint=file, **{**settings, "key": 1})
+    with pytest.warns(
+        UserWarning, match=r"made with jax 0\.1.*whether these are as they were: optax.*<lambda>"
+    ) as told:
+        again = interrupted(rc.UORO(), after=stopped.result.steps + 1, checkpoint=file, **settings)
+    assert len(told) == 1
+    before = stopped.result.steps // 1000
+    np.testing.assert_array_equal(again.result.loss[:, :before], stopped.result.loss[:, :before])
+    archive.write(
+        file, "run", *((arrays, {**other, "versions": about["versions"]}))
+    )  # so it is the program that differs
+    with pytest.raises(rc.CheckpointError, match="other settings"):
+        train(rc.UORO(), steps=2_000_000_000, window=1000, checkpoint=file, **settings)
 
 
 @pytest.fixture(scope="module")

@@ -148,7 +148,7 @@ def test_other_rows_of_an_endless_task_have_the_same_thing_to_learn():
     target = task.init(keys.task, network.cell.dtype)
     start = NetworkWeights(target.weights, target.readout, None)
     settings = {"evaluate": task, "evaluate_steps": 200, "evaluate_every": 50, "seeds": 1}
-    perfect = run(task, network=network, weights=start, **settings)
+    perfect = run(task, network=network, start=start, **settings)
     np.testing.assert_allclose(perfect.evaluated_loss, 0, atol=1e-20)
     learning = run(task, network=network, optimizer=0.0, **settings)
     assert learning.evaluated_loss[0, 0] == learning.evaluated_loss[0, 1] > 0.01

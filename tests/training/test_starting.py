@@ -1,15 +1,18 @@
 """Runs that start from given weights or states, and trained networks that are handed over to data that arrive."""
 
+import gc
 import pickle
+import re
 
 import jax
 import jax.numpy as jnp
+import jaxtyping
 import numpy as np
 import optax
 import pytest
 
 import recurra as rc
-from recurra.engine.lazy_rtrl import LazyRTRL
+from recurra.engine.forms import LazyRTRL
 from recurra.engine.specialise import InForm
 from recurra.step import APPLIED
 from recurra.training import running
@@ -39,7 +42,7 @@ def test_a_run_starts_from_the_weights_that_are_given():
     x, y = rows(100)
     traced = []
     record = {"z": lambda outcome: (traced.append(1), outcome.output)[1]}
-    outputs = lambda weights: run(rc.Arrays(x, y), weights=weights, optimizer=0.0, record=record).records["z"]
+    outputs = lambda weights: run(rc.Arrays(x, y), start=weights, optimizer=0.0, record=record).records["z"]
     own = [regression().init(jax.random.key(seed)) for seed in (7, 8)]
     z = [regression().run(weights, x) for weights in own]
     np.testing.assert_allclose(outputs(own[0]), [z[0], z[0]], rtol=1e-9, atol=1e-12)
@@ -65,11 +68,11 @@ def test_a_run_goes_on_from_states_as_if_it_had_not_stopped(learner):
     first = run(rc.Arrays(x[:100], y[:100]), learner, **adam)
     rest = rc.Arrays(x[100:], y[100:])
     assert first.states.t.tolist() == [100, 100]
-    second = run(rest, learner, weights=first.states, **adam)
+    second = run(rest, learner, start=first.states, **adam)
     np.testing.assert_allclose(second.loss, whole.loss[:, 100:], rtol=1e-9)
     assert_close(second.weights, whole.weights)
     assert_close(second.states, whole.states)
-    alone = run(rest, learner, weights=first.weights, **adam)
+    alone = run(rest, learner, start=first.weights, **adam)
     assert not np.allclose(alone.loss, whole.loss[:, 100:], rtol=1e-3)
 
 
@@ -83,12 +86,12 @@ def test_a_state_of_a_loop_of_one_s_own_goes_on_in_the_form_it_has(learner):
         middle = state if t == 37 else middle if t else None
         state, outcome = one(state, x[t], y[t], {APPLIED: None}, None, None)
         losses.append(float(outcome.loss))
-    result = run(rc.Arrays(x[37:], y[37:]), learner, 23, weights=middle, optimizer=0.05, seeds=1)
+    result = run(rc.Arrays(x[37:], y[37:]), learner, 23, start=middle, optimizer=0.05, seeds=1)
     np.testing.assert_allclose(result.loss[0], losses[37:], rtol=1e-9)
     # Missing labels and episodes are a matter of the task: a state without them starts to count.
     present, reset = np.arange(23) % 2 == 0, np.arange(23) == 0
     task = rc.Arrays(x[37:], y[37:], present=present, reset=reset)
-    result = run(task, learner, 23, weights=middle, optimizer=0.05, seeds=1)
+    result = run(task, learner, 23, start=middle, optimizer=0.05, seeds=1)
     np.testing.assert_array_equal(np.isfinite(result.loss[0]), present)
 
 
@@ -111,7 +114,7 @@ def test_a_run_goes_on_from_a_live_model(learner):
     model.learn_many(x[:37], y[:37])
     first = model.learning
     expected = 0.5 * (model.learn_many(x[37:38], y[37:38]) - y[37:38]) ** 2
-    result = run(rc.Arrays(x[37:], y[37:]), learner, 23, weights=first, optimizer=0.05, seeds=1)
+    result = run(rc.Arrays(x[37:], y[37:]), learner, 23, start=first, optimizer=0.05, seeds=1)
     np.testing.assert_allclose(result.loss[0, 0], expected.sum(), rtol=1e-6)
 
 
@@ -123,46 +126,44 @@ def test_weights_that_do_not_fit_are_refused_with_what_is_wrong():
     task = rc.Arrays(*rows(100))
     own = regression().init(jax.random.key(0))
     for weights, kind, match in [
-        (regression(rc.LSTM).init(jax.random.key(0)), ValueError, r"they have `cell\[1\]\.rec` too"),
-        (regression(skip=True).init(jax.random.key(0)), ValueError, r"they have `readout\.V` too"),
-        (regression(random_feedback=True).init(jax.random.key(0)), ValueError, "they have `feedback` too"),
-        (changed(own, b=None), ValueError, r"they have no `readout\.b`"),
+        (regression(rc.LSTM).init(jax.random.key(0)), ValueError, r"it has `cell\[1\]\.rec` too"),
+        (regression(skip=True).init(jax.random.key(0)), ValueError, r"it has `readout\.V` too"),
+        (regression(random_feedback=True).init(jax.random.key(0)), ValueError, "it has `feedback` too"),
+        (changed(own, b=None), ValueError, r"it has no `readout\.b`"),
         (
             changed(own, b=np.zeros(3)),
             ValueError,
             r"shape \(1,\) for all seeds, or \(2, 1\) for 2 of them, and has \(3,\)",
         ),
-        (changed(own, b=np.zeros((3, 1))), ValueError, r"`weights\.readout\.b` must have shape"),
+        (changed(own, b=np.zeros((3, 1))), ValueError, r"`start\.readout\.b` must have shape"),
         (changed(own, b=np.zeros(1, "float32")), TypeError, "is float32 and the network's is float64"),
-        (changed(own, b=np.full(1, np.nan)), ValueError, r"`weights\.readout\.b` must be finite"),
+        (changed(own, b=np.full(1, np.nan)), ValueError, r"`start\.readout\.b` must be finite"),
     ]:
         with pytest.raises(kind, match=match):
-            run(task, weights=weights)
+            run(task, start=weights)
     state = rc.LearningStep(regression(), rc.RFLO(), 0.01).init(jax.random.key(0))
     for weights, match in [
         (state._replace(t=np.array([1, 2])), r"must have come equally far, and their `t` are \[1, 2\]"),
         (state._replace(t=np.array(2**31 - 5)), "both together must stay below"),
     ]:
         with pytest.raises(ValueError, match=match):
-            run(task, weights=weights)
-    with pytest.raises(ValueError, match=r"they have no `optimizers\[0\]"):
-        run(task, weights=state, optimizer=rc.Adam())
+            run(task, start=weights)
+    with pytest.raises(ValueError, match=r"it has no `optimizers\[0\]"):
+        run(task, start=state, optimizer=rc.Adam())
     with pytest.raises(ValueError, match="of this network, learner and optimizer"):
-        run(task, rc.UORO(), weights=state)
+        run(task, rc.UORO(), start=state)
 
 
 @pytest.mark.slow
 def test_other_weights_are_another_run(tmp_path):
     task, file = rc.Arrays(*rows(100)), tmp_path / "run.safetensors"
     one, other = (regression().init(jax.random.key(seed)) for seed in (1, 2))
-    first = run(task, weights=one, checkpoint=file)
+    first = run(task, start=one, checkpoint=file)
     seen = []
-    again = run(task, weights=one, checkpoint=file, progress=seen.append)
+    again = run(task, start=one, checkpoint=file, progress=seen.append)
     assert seen == [100]
     np.testing.assert_array_equal(again.loss, first.loss)
-    assert not np.allclose(
-        run(task, weights=other, checkpoint=file).loss, first.loss
-    )  # the finished file is taken over
+    assert not np.allclose(run(task, start=other, checkpoint=file).loss, first.loss)  # the finished file is taken over
     assert_close(again.states, first.states, rtol=0)
 
 
@@ -280,7 +281,7 @@ def test_states_carry_the_form_of_their_learner_and_go_on_in_it_with_the_same_bi
     kept = first.states.learners[APPLIED]
     assert isinstance(kept, InForm)
     assert isinstance(kept.form, LazyRTRL)
-    second = train(rc.RTRL(), steps=5, seeds=2, weights=first.states)
+    second = train(rc.RTRL(), steps=5, seeds=2, start=first.states)
     assert isinstance(second.states.learners[APPLIED], InForm)
     dense = lambda M: np.concatenate([np.ravel(leaf) for leaf in jax.tree.leaves(M)])
     of_seed = lambda tree: jax.tree.map(lambda leaf: jnp.asarray(leaf[0]), tree)
@@ -295,7 +296,33 @@ def test_states_carry_the_form_of_their_learner_and_go_on_in_it_with_the_same_bi
 def test_a_state_of_another_learner_s_form_is_refused():
     states = train(rc.RTRL(), steps=3).states
     with pytest.raises(ValueError, match=r"made by LazyRTRL\(.*\), which does not stand for RFLO"):
-        train(rc.RFLO(), steps=3, weights=states)
+        train(rc.RFLO(), steps=3, start=states)
+
+
+@pytest.mark.parametrize(("kind", "cell"), [(rc.RTRL, rc.RNN), (rc.RFLO, rc.LSTM)], ids=["rtrl", "rflo"])
+def test_what_of_an_online_model_train_goes_on_from(kind, cell):
+    """`learning` goes on as the model does; `state` is of the model's own step, and `train` says what to take."""
+    x, y = rows(80)
+    step = rc.OnlineStep(rc.LearningStep(regression(cell), kind(), 0.1), scale_inputs=False, scale_target=False)
+    model, plain = rc.Online(step), rc.Online(step, specialise=False)
+    for each in (model, plain):
+        each.learn_many(x[:37], y[:37])
+    assert plain.step.learning.learner == kind()
+    more = {"task": rc.Arrays(x[37:], y[37:]), "network": regression(cell), "steps": 43, "optimizer": 0.1, "seeds": 1}
+    for good in (model.learning, plain.learning, plain.state.delayed.learning):
+        trained = run(learner=kind(), start=good, **more).weights
+        going_on = rc.Online.continued(model.step, model.state, 37, 0)
+        going_on.learn_many(x[37:], y[37:])
+        assert_close(jax.tree.map(lambda leaf: leaf[0], trained), going_on.weights)
+    with pytest.raises(ValueError, match=r"keeps it, a faster form of .* take the state from `learning`"):
+        run(learner=kind(), start=model.state.delayed.learning, **more)
+    jaxtyping.config.update("jaxtyping_disable", True)  # which has an error of its own for arguments
+    try:
+        for wrong in (model, model.state, model.state.delayed):
+            with pytest.raises(TypeError, match=r"of a recurra\.Online take `learning`"):
+                run(learner=kind(), start=wrong, **more)
+    finally:
+        jaxtyping.config.update("jaxtyping_disable", False)
 
 
 def test_influence_is_told_by_whole_states_alone():
@@ -311,6 +338,54 @@ def test_influence_is_told_by_whole_states_alone():
     assert all(np.abs(leaf).max() > 0 for leaf in jax.tree.leaves(M))
     published = train(rc.RFLO(), net=lstm, steps=5, engine=rc.ScanEngine(specialise=False)).states
     with pytest.raises(ValueError, match="does not tell all of M"):
-        rc.RFLO().influence(
-            lstm.cell, weights, jax.tree.map(lambda leaf: jnp.asarray(leaf[0]), published).learners[APPLIED]
-        )
+        rc.RFLO().influence(lstm.cell, weights, of_seed(published).learners[APPLIED])
+
+
+def test_the_advice_for_a_state_that_does_not_tell_m_is_given_where_it_helps():
+    """RTRL keeps all of M, so another engine helps. RFLO on an LSTM never does; `Sensitivity` has what it lacks."""
+    of_seed = lambda tree: jax.tree.map(lambda leaf: jnp.asarray(leaf[0]), tree)
+    advised = re.escape("train with engine=recurra.ScanEngine(specialise=False)")
+    state = of_seed(train(rc.RTRL(), steps=5).states)
+    with pytest.raises(ValueError, match=advised):
+        rc.RTRL().influence(network().cell, state.weights.cell, state.learners[APPLIED])
+    state = of_seed(train(rc.RTRL(), steps=5, engine=rc.ScanEngine(specialise=False)).states)
+    M = rc.RTRL().influence(network().cell, state.weights.cell, state.learners[APPLIED])
+    assert M[0].rec.shape == (4, 4, 4)
+    lstm = rc.Network(rc.LSTM(2, 3), 2)
+    for engine in ("auto", rc.ScanEngine(specialise=False)):
+        state = of_seed(train(rc.RFLO(), net=lstm, steps=5, engine=engine).states)
+        with pytest.raises(ValueError, match=r"None does, whatever the engine, .* recurra\.Sensitivity") as error:
+            rc.RFLO().influence(lstm.cell, state.weights.cell, state.learners[APPLIED])
+        assert "ScanEngine" not in str(error.value)
+    sensitivity = rc.Sensitivity(lstm.cell, rc.RFLO())
+    sensed = sensitivity.init(state.weights.cell, jax.random.key(0))
+    for _ in range(3):
+        sensed = sensitivity.observe(state.weights.cell, sensed, jnp.ones(2))
+    M = rc.RFLO().influence(lstm.cell, state.weights.cell, sensed.M)
+    for p in range(2):
+        for k in range(3):
+            c = tuple(jnp.zeros(3).at[k].set(1.0) if q == p else jnp.zeros(3) for q in range(2))
+            row = sensitivity.gradient(state.weights.cell, sensed, c)
+            assert_close(jax.tree.map(lambda leaf, row=3 * p + k: leaf[row], M), row)
+            assert max(np.abs(leaf).max() for leaf in jax.tree.leaves(row)) > 0
+
+
+def test_a_result_keeps_no_data_alive_and_no_states_twice():
+    """By what JAX itself says is in use. Sizes tell data and states from all that other tests have left behind."""
+    rows, n = 40_009, 13
+
+    def in_use():
+        gc.collect()
+        shapes = [array.shape for array in jax.live_arrays()]
+        return any(rows in shape for shape in shapes), any(n in shape for shape in shapes)
+
+    x, y = series(rows)
+    network = rc.Network(rc.RNN(2, n), 1, rc.SquaredError())
+    task = rc.Arrays(jnp.asarray(x), jnp.asarray(y))
+    result = run(task, network=network)
+    assert in_use()[0]  # the control: the task has the data, and it is seen
+    del task
+    assert in_use() == (False, True)  # the states wait where they were computed
+    assert result.states.weights.cell[0].rec.shape == (2, n, n)
+    assert in_use() == (False, False)  # and are on the host now
+    assert result.online(seed=1).rows == 100

@@ -46,6 +46,36 @@ def test_every_point_is_what_train_makes_of_its_settings():
     assert abs(data.loss.isel(optimizer=0) - data.loss.isel(optimizer=1)).max() > 1e-3
 
 
+def test_short_names_and_paths_are_one_language():
+    rates, alphas = [0.01, 0.3], [0.4, 1.0]
+    short = swept({"learning_rate": rates, "alpha": alphas})
+    assert list(short.sizes) == ["learning_rate", "alpha", "seed", "step"], "settings are called as they were given"
+    for paths in (("optimizer", "network.cell.alpha"), ("optimizer.learning_rate", "cell.alpha")):
+        np.testing.assert_array_equal(swept(dict(zip(paths, (rates, alphas), strict=True))).loss, short.loss)
+    described = swept({"learning_rate": [0.01]}, optimizer=rc.SGD(5.0, momentum=0.5))
+    one = trained(rc.RFLO(), rc.Add(1, 2), network(), optimizer=rc.SGD(0.01, momentum=0.5))
+    np.testing.assert_allclose(described.loss.isel(learning_rate=0), one.loss, rtol=1e-9)
+
+
+def test_a_layer_varies_and_the_next_layer_follows():
+    net = rc.Network(rc.Stack(rc.RNN(2, 3), rc.GRU(3, 4)), 2)
+    data = swept({"network.cell.cells.0.n": [3, 5], "network.cell.cells.1.n": [4, 2]}, rc.RTRL(), net=net)
+    for lower, upper in itertools.product([3, 5], [4, 2]):
+        by_hand = rc.Network(rc.Stack(rc.RNN(2, lower), rc.GRU(lower, upper)), 2)
+        one = trained(rc.RTRL(), rc.Add(1, 2), by_hand)
+        here = data.sel({"network.cell.cells.0.n": lower, "network.cell.cells.1.n": upper})
+        np.testing.assert_allclose(here.loss, one.loss, rtol=1e-9)
+    with pytest.raises(ValueError, match=r"choose from 0, 1\."):
+        swept({"network.cell.cells.2.n": [3]}, rc.RTRL(), net=net)
+
+
+def test_a_setting_of_one_learner_is_named_with_it():
+    points = [{"learner": rc.RFLO()}, {"learner": rc.KeRNL(), "learner.kernl.perturbation": 0.1}]
+    data = swept(points)
+    one = trained(rc.KeRNL(perturbation=0.1), rc.Add(1, 2), network())
+    np.testing.assert_allclose(data.loss.isel(point=1), one.loss, rtol=1e-9)
+
+
 def test_numbers_share_a_program_and_all_else_does_not():
     experiment = lambda n=4, rate=0.1, alpha=0.5, t1=1, learner=None: Experiment.of(
         network(n, alpha=alpha), {"applied": learner or rc.RFLO()}, rate, rc.Add(t1, 2)
@@ -175,12 +205,15 @@ WRONG = [
     ({"optimizer": []}, "empty"),
     ({"optimizer": [0.1, 0.1]}, "different"),
     ({"optimizer": 0.1}, "list of values"),
-    ({"optimizr": [0.1]}, "choose from network"),
+    ({"optimizr": [0.1]}, "did you mean 'optimizer'. Choose from network"),
     ({"learner.rate": [0.1]}, "no settings of its own"),
     ({"network.cell.alfa": [0.1]}, "alpha"),
     ({"network.cell.alpha": [0.5, 2.0]}, "at most 1.0"),
     ({"task": [rc.Add()]}, "give it a name"),
-    ({"optimizer.learning_rate": [0.1]}, "no setting `learning_rate`"),
+    ({"optimizer.momentum": [0.1]}, "no setting `momentum`"),
+    ({"alpha": [0.1], "network.cell.alpha": [0.2]}, "same setting"),
+    ({"learner.kernl.perturbation": [0.1]}, "no effect where the learner is 'rflo'"),
+    ({"network.cell.cells.0.n": [3]}, "no setting `cells`"),
     ({"seed": [1]}, "dimension of every sweep"),
     ({"task.t1": range(1, 4000), "task.t2": range(1, 4000)}, "combinations"),
     ({"": [1]}, "by its path"),
@@ -237,8 +270,8 @@ def test_points_of_a_list_may_hold_named_things():
 @pytest.mark.parametrize(
     ("vary", "said"),
     [
-        ({"learning_rate": [0.1]}, "did you mean 'optimizer'"),
-        ({"optimizer.learning_rate": [0.1]}, "varies as a whole"),
+        ({"learnin_rate": [0.1]}, "did you mean 'learning_rate'"),
+        ({"optimizer.momentum": [0.1]}, "varies as a whole"),
     ],
 )
 def test_what_someone_may_mean_is_said(vary, said):

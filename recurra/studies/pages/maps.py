@@ -19,7 +19,7 @@ from matplotlib.patches import Rectangle
 
 from recurra.pages.plots import MUTED, ON_DARK, ON_LIGHT, style
 from recurra.studies.pages import looks, words
-from recurra.studies.pages.points import PROBLEM, Points
+from recurra.studies.pages.points import Points, is_problem
 
 #: values of a setting that have a row or column each; beyond, its range is cut into parts, at least and at most so many
 MOST_VALUES, LEAST_PARTS, MOST_PARTS = 24, 4, 16
@@ -66,7 +66,7 @@ class Sheet:
 
 def pairs(points: Points) -> list[tuple[str, str]]:
     """Pairs of settings to look at, the one for rows first: learners, what was searched, other texts."""
-    texts = [name for name in points.cases if name not in PROBLEM and points.varied[name].is_text]
+    texts = [name for name in points.cases if not is_problem(name) and points.varied[name].is_text]
     has_many = "learner" in texts and len(np.unique(points.values["learner"])) >= MANY_LEARNERS
     every = [*["learner"] * has_many, *points.searched, *(n for n in texts if n != "learner")]
     # Rows are texts where one of the two is: their names need the room.

@@ -13,12 +13,15 @@ if TYPE_CHECKING:
 
 Value = float | str
 
-#: Settings that change what is to be learned, or for how long: losses under different ones are not compared.
-PROBLEM = ("task", "t1", "t2", "sampled", "inputs", "outputs", "stretch", "steps")
 #: a number of the problem with more values than this is a range to look along, not a list of problems
 MOST_PROBLEMS = 12
 #: so few values are a list, even if each point has its own
 FEW_VALUES = 4
+
+
+def is_problem(name: str) -> bool:
+    """Whether a setting changes what is to be learned, or for how long: losses under different ones are not compared."""
+    return name in ("task", "steps") or name.startswith("task.")
 
 
 @dataclass(frozen=True)
@@ -102,7 +105,7 @@ class Points:
     def cases(self) -> list[str]:
         """Settings whose combinations are looked at apart: all that are text, and those that change the problem."""
         few = lambda name: len(np.unique(self.values[name])) <= MOST_PROBLEMS
-        own = lambda name, how: not how.is_drawn and (how.is_text or (name in PROBLEM and few(name)))
+        own = lambda name, how: not how.is_drawn and (how.is_text or (is_problem(name) and few(name)))
         return [name for name, how in self.varied.items() if own(name, how)]
 
     @cached_property

@@ -7,7 +7,7 @@ import numpy as np
 
 from recurra.studies.pages import words
 from recurra.studies.pages.choosing import LEAST_SEEDS, Chosen, alike, chosen_of
-from recurra.studies.pages.points import PROBLEM, Points, Value
+from recurra.studies.pages.points import Points, Value, is_problem
 
 if TYPE_CHECKING:
     import xarray
@@ -42,8 +42,8 @@ def best_settings(points: Points, found: list[Chosen]) -> Table:
     """The same, from what was chosen before."""
     has_halves, is_unfinished = len(points.seeds) >= LEAST_SEEDS, bool(points.missing.any())
     has_search = any(each.of > 1 for each in found)
-    names = [name for name in points.cases if name in PROBLEM]
-    names += [*["learner"] * _has_learner(points), *(n for n in points.cases if n not in (*PROBLEM, "learner"))]
+    names = [name for name in points.cases if is_problem(name)]
+    names += [*["learner"] * _has_learner(points), *(n for n in points.cases if n != "learner" and not is_problem(n))]
     header = [words.heading(name) for name in names]
     header += ["Final loss", *["On other seeds"] * (has_halves and has_search), "Diverged"]
     header += [*["Points"] * is_unfinished, *["Best settings", "As good"] * has_search]
@@ -61,7 +61,7 @@ def best_settings(points: Points, found: list[Chosen]) -> Table:
             is_tested = len(points.seeds) > 1 and each.point is not None
             row += [_settings(each), f"{len(each.alike):,}" if is_tested else words.NONE]
         body.append(tuple(row))
-    return Table(tuple(header), body, notes(points, found), len(names), sum(name in PROBLEM for name in names))
+    return Table(tuple(header), body, notes(points, found), len(names), sum(map(is_problem, names)))
 
 
 def in_order(points: Points, found: list[Chosen]) -> list[Chosen]:
@@ -72,12 +72,12 @@ def in_order(points: Points, found: list[Chosen]) -> list[Chosen]:
 
 def scene(each: Chosen) -> tuple[tuple[str, float | str], ...]:
     """What a case is to learn, and for how long: only losses of one scene are compared."""
-    return tuple((name, value) for name, value in each.case.items() if name in PROBLEM)
+    return tuple((name, value) for name, value in each.case.items() if is_problem(name))
 
 
 def rest(each: Chosen) -> dict[str, float | str]:
     """What a case is apart from that."""
-    return {name: value for name, value in each.case.items() if name not in PROBLEM}
+    return {name: value for name, value in each.case.items() if not is_problem(name)}
 
 
 def _has_learner(points: Points) -> bool:

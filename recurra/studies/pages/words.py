@@ -11,10 +11,10 @@ NAMES = {
     "learning_rate": "learning rate",
     "alpha": "inverse time constant α",
     "n": "units",
-    "t1": "first lag t1",
-    "t2": "second lag t2",
+    "task.t1": "first lag t1",
+    "task.t2": "second lag t2",
     "w_rec": "recurrent weights",
-    "stretch": "steps that each input lasts",
+    "task.stretch": "steps that each input lasts",
     "window": "steps in a window",
 }
 NONE = "–"
@@ -25,7 +25,9 @@ def setting(name: str) -> str:
     if name.startswith("learner.") and name.count(".") >= 2:
         _, learner, own = name.split(".", 2)
         return f"{own.replace('_', ' ')} of {shown('learner', learner)}"
-    return NAMES.get(name, name.replace("_", " "))
+    *outer, last = name.split(".")
+    of = f" of the {outer[-1]}" if outer and not outer[-1].isdigit() else f" of layer {outer[-1]}" if outer else ""
+    return NAMES.get(name, last.replace("_", " ") + of)
 
 
 def sign(name: str) -> str:
@@ -35,7 +37,7 @@ def sign(name: str) -> str:
 
 def heading(name: str) -> str:
     """A setting's name over a column."""
-    text = setting(name) if name in NAMES or name.startswith("learner.") else name.replace("_", " ")
+    text = setting(name)
     return text[:1].upper() + text[1:]
 
 

@@ -12,25 +12,16 @@ import warnings
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from recurra.studies.choices import (
-    DECIDING,
-    Choices,
-    Combinations,
-    Listed,
-    Point,
-    Spaced,
-    Together,
-    Uniform,
-    Value,
-    Varied,
-    needs,
-)
+from recurra.studies.choices import Choices, Combinations, Listed, Point, Spaced, Together, Uniform, Value, Varied
+from recurra.studies.language import decides, in_vain, path_of
 from recurra.studies.reading.problems import Path, Problems
 from recurra.studies.reading.tables import MOST
 from recurra.studies.settings import Settings, SettingsError
 
 #: networks that are built, each in about a millisecond, and points of [[points]] that are tried in pairs
 MOST_BUILT, MOST_ROWS = 2000, 8
+#: combinations that are looked at for why a setting has no effect
+MOST_TRIED = 1000
 #: different complaints, after which no more are sought
 ENOUGH = 5
 
@@ -48,49 +39,25 @@ def check_once(fixed: Paths, varied: Paths, points: Paths, problems: Problems) -
         (points, "is in [[points]]", varied, "varies"),
     ):
         for name in (name for name in here if name in others):
-            line = problems.places.line(others[name])
-            there = "elsewhere" if line is None else f"in line {line}"
-            problems.add(here[name], f"`{name}` {says} and {also} {there}: leave one of them out.")
+            told = problems.places.told(others[name])
+            problems.add(here[name], f"`{name}` {says} and {also} {told}: leave one of them out.")
 
 
 def check_effects(combined: Combinations, fixed: Paths, varied: Paths, problems: Problems) -> None:
-    """Every setting has an effect somewhere."""
+    """Every setting has an effect somewhere, and one in [[points]] in every point that has it."""
+    found: set[str] = set()
+    for row, given in enumerate(combined.rows):
+        heads = list(combined.combined([given]))
+        working = frozenset[str]().union(*map(combined.working, heads))
+        found |= working
+        for name in given:
+            if name not in working:
+                path = ("points", row, *varied[name][2:])
+                problems.add(path, in_vain(name, map(combined.used, heads[:MOST_TRIED])))
+    heads = list(itertools.islice(combined.combined(combined.rows), MOST_TRIED))
     for name, path in {**fixed, **varied}.items():
-        how = combined.varied.get(name)
-        if isinstance(how, Together):
-            _check_rows(combined, name, how, path, problems)
-            continue
-        need = needs(name)
-        if need is not None and need[1] not in (values := _possible(combined, need[0])):
-            problems.add(path, _in_vain(name, *need, values))
-
-
-def _check_rows(combined: Combinations, name: str, how: Together, path: Path, problems: Problems) -> None:
-    """A setting in [[points]] has an effect in every point that has it."""
-    need = needs(name)
-    if need is None:
-        return
-    inner = path[2:]  # beyond ("points", place)
-    for place, given in enumerate(how.given):
-        row = combined.rows[place]
-        values = (row[need[0]],) if need[0] in row else _possible(combined, need[0])
-        if given and need[1] not in values:
-            problems.add(("points", place, *inner), _in_vain(name, *need, values))
-
-
-def _possible(combined: Combinations, name: str) -> tuple[Value, ...]:
-    """The values that a deciding setting has in a study."""
-    if name == "learner":
-        return combined.learners
-    how = combined.varied.get(name)
-    return how.values if isinstance(how, Listed | Together | Choices) else (combined.shared(name),)
-
-
-def _in_vain(name: str, other: str, wanted: str, values: tuple[Value, ...]) -> str:
-    if other == "learner":
-        return f"`{name}` has no effect: {wanted} is not among the `learners`. Add it to them, or leave this out."
-    seen = " and ".join(dict.fromkeys(map(repr, values)))
-    return f"`{name}` has no effect where `{other}` is {seen}: leave it out, or make `{other}` {wanted!r}."
+        if name not in found and not isinstance(combined.varied.get(name), Together):
+            problems.add(path, in_vain(name, map(combined.used, heads)))
 
 
 def check_size(combined: Combinations, seeds: int, samples: int | None, paths: Paths, problems: Problems) -> None:
@@ -196,20 +163,21 @@ def _tried(combined: Combinations, axes: Axes) -> Iterator[dict[str, Any]]:
     for changes in itertools.chain([()], ones, pairs):
         chosen = {name: options[0] for name, options in axes.items()} | dict(changes)
         for name, _ in changes:
-            _make_way(axes, chosen, name, dict(changes))
+            _make_way(combined, axes, chosen, name, dict(changes))
         point = tuple(_point(combined, chosen).items())
         if point not in seen:
             seen.add(point)
             yield chosen
 
 
-def _make_way(axes: Axes, chosen: dict[str, Any], name: str, kept: dict[str, Any]) -> None:
+def _make_way(combined: Combinations, axes: Axes, chosen: dict[str, Any], name: str, kept: dict[str, Any]) -> None:
     """Choose others, but for those to be kept, such that a setting has an effect."""
-    other, wanted = needs(name) or ("", "")
-    axis = other if other in axes else ROWS if other in chosen.get(ROWS, {}) else None
-    if axis is not None and axis not in kept:
-        fits = (each for each in axes[axis] if (each if axis == other else each[other]) == wanted)
-        chosen[axis] = next(fits, chosen[axis])
+    if name in axes and name not in _point(combined, chosen):
+        for other in (other for other in axes if other not in kept and (other == ROWS or decides(other))):
+            for option in axes[other]:
+                if name in _point(combined, {**chosen, other: option}):
+                    chosen[other] = option
+                    return
 
 
 def _point(combined: Combinations, chosen: dict[str, Any]) -> Point:
@@ -225,7 +193,7 @@ def _causes(axes: Axes, chosen: dict[str, Any], helps: Callable[[dict[str, Any]]
         if any(option != chosen[name] and helps({**chosen, name: option}) for option in options[:MOST_ROWS])
     ]
     # Another task or cell has none of its settings: that is no cause, unless there is no other.
-    return [name for name in found if name not in DECIDING] or found
+    return [name for name in found if name == ROWS or not decides(name)] or found
 
 
 def _with(causes: list[str], chosen: dict[str, Any]) -> str:
@@ -241,9 +209,10 @@ def _where(error: str, point: Point, causes: list[str], paths: Paths, combined: 
     """Where the setting is written that an error is about: the one that it names, or a cause."""
     ours = f"learner.{point['learner']}."
     for word in re.findall(r"`(\w+)`", error):
+        named = [name for name in paths if path_of(name).rpartition(".")[2] == word]
         # A learner complains of its own settings, which may have the names of others.
-        for name in (f"{ours}{word}", word):
-            if name in paths:
+        for name in sorted(named, key=lambda name: not name.startswith(ours)):
+            if name in point or name in combined.fixed:
                 return _of_value(point.get(name), paths[name], combined.varied.get(name))
     return next((paths[name] for name in reversed(causes) if name in paths), ())
 

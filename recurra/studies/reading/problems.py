@@ -43,6 +43,11 @@ class Places:
             path = path[:-1]
         return self.lines.get(path)
 
+    def told(self, path: Path) -> str:
+        """Where something is, in words."""
+        line = self.line(path)
+        return "elsewhere" if line is None else f"in line {line}"
+
     def say(self, path: Path, problem: str) -> str:
         """The problem on one line, with its place in front."""
         line = self.line(path)

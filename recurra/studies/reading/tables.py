@@ -3,22 +3,22 @@
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-from recurra.studies.choices import (
-    NOT_VARIED,
-    OWN,
-    Choices,
-    Listed,
-    Named,
-    Spaced,
-    Together,
-    Uniform,
-    Value,
-    Varied,
-    find,
-)
+from recurra.studies.choices import Choices, Listed, Spaced, Together, Uniform, Value, Varied
+from recurra.studies.language import Setting, find, options, top_names
 from recurra.studies.reading.problems import Path, Problems
-from recurra.studies.settings import options
+from recurra.studies.settings import learners_of
 
+#: what is in a study's file beside settings
+OWN = ("learners", "seeds", "samples", "set", "vary", "points", "tune")
+#: settings that a study sets for all of its networks, and why
+NOT_VARIED = {
+    "samples": "`samples` belongs at the top of the file, above any [table]: so often random choices are drawn.",
+    "learners": "`learners` are compared anyway: list them at the top of the file, above any [table].",
+    "seeds": "`seeds` belongs at the top of the file, above any [table]: every combination is run with all of them.",
+    "window": "`window` is the same for all networks, so that their losses compare: set it at the top of the file.",
+    "key": "`key` is the same for all networks: for other random numbers take other `seeds`.",
+    "engine": "`engine` is the same for all networks: set it at the top of the file.",
+}
 #: seeds are 32 bits of a key
 LAST_SEED = 2**32 - 1
 #: what a table says how a setting varies with: what it must have, and what it may have
@@ -35,68 +35,65 @@ MOST = 10**7
 class Entry(NamedTuple):
     """A setting as it is written in a table."""
 
-    setting: Named
+    setting: Setting
     value: Any
     path: Path
 
 
-def entries(table: dict[str, Any], path: Path, problems: Problems, varies: bool) -> Iterator[Entry]:
-    """The settings in a table, and in its tables for single learners."""
+def entries(table: dict[str, Any], path: Path, problems: Problems, varies: bool, prefix: str = "") -> Iterator[Entry]:
+    """The settings in a table and in the tables within it, whose names begin with that of the table."""
     for key, value in table.items():
-        if key == "learner":
-            yield from _learners(value, (*path, key), problems)
-            continue
-        if varies and key in NOT_VARIED:
-            problems.add((*path, key), NOT_VARIED[key])
-            continue
-        yield from _entry(key, value, (*path, key), problems, varies)
+        name, here = f"{prefix}{'.' * bool(prefix)}{key}", (*path, key)
+        if varies and name in NOT_VARIED:
+            problems.add(here, NOT_VARIED[name])
+        elif isinstance(value, dict) and not (varies and _says_how(name, value)):
+            if not value:
+                problems.add(here, f"[{'.'.join(map(str, here))}] is empty: name a setting in it, or leave it out.")
+            yield from entries(value, here, problems, varies, name)
+        else:
+            try:
+                yield Entry(find(name), value, here)
+            except ValueError as error:
+                problems.add(here, str(error))
 
 
-def _learners(tables: Any, path: Path, problems: Problems) -> Iterator[Entry]:
-    prefix = ".".join(str(each) for each in path if isinstance(each, str))
-    if not isinstance(tables, dict):
-        problems.add(
-            path,
-            f"`{prefix}` must be tables of single learners, such as [{prefix}.kernl], and is {tables!r}: which "
-            "learners to train is `learners`, at the top of the file.",
-        )
-        return
-    if not tables:
-        problems.add(path, f"`{prefix}` is empty: give it the table of a learner, or leave it out.")
-    for learner, table in tables.items():
-        if not isinstance(table, dict):
-            problems.add((*path, learner), f"`{prefix}.{learner}` must be a table of settings, and is {table!r}.")
-            continue
-        if not table:
-            problems.add((*path, learner), f"[{prefix}.{learner}] is empty: name a setting in it, or leave it out.")
-        for key, value in table.items():
-            name = f"learner.{learner}.{key}"
-            yield from _entry(name, value, (*path, learner, key), problems)
-
-
-def _entry(name: str, value: Any, path: Path, problems: Problems, varies: bool = False) -> Iterator[Entry]:
-    if "." in str(path[-1]) or (name.startswith("learner.") and "." in str(path[-2])):
-        problems.add(path, f"`{name}` is not a setting: write names with dots without quotation marks.")
-        return
+def _says_how(name: str, table: dict[str, Any]) -> bool:
+    """Whether a table says how a setting varies, and is not one of settings of a part."""
     try:
-        yield Entry(find(name, varies), value, path)
-    except ValueError as error:
-        problems.add(path, str(error))
+        find(name)
+    except ValueError:
+        return False
+    return not table or any(key in keys for key in table for keys in FORMS.values())
 
 
 def read_fixed(table: dict[str, Any], problems: Problems) -> tuple[dict[str, Value], dict[str, Path]]:
     """What is the same for all networks, and where it is written."""
     fixed: dict[str, Value] = {}
     paths: dict[str, Path] = {}
-    settings = {key: value for key, value in table.items() if key not in (*OWN, "learners", "seeds")}
-    for setting, value, path in entries(settings, (), problems, varies=False):
-        paths[setting.name] = path
+    both = [*entries({key: value for key, value in table.items() if key not in OWN}, (), problems, varies=False)]
+    inner = table.get("set", {})
+    if isinstance(inner, dict):
+        both += entries(inner, ("set",), problems, varies=False)
+    else:
+        problems.add(("set",), f"`set` must be a table, [set], and is {inner!r}.")
+    for setting, value, path in both:
+        if not _is_new(setting, path, paths, problems):
+            continue
         try:
             fixed[setting.name] = setting.check(value)
         except ValueError as error:
-            several = f" To vary it, write it under [{'.'.join(['vary', *map(str, path[:-1])])}]."
-            problems.add(path, f"{error}{several if isinstance(value, list | dict) else ''}")
+            several = " To vary it, write it under [vary]." if isinstance(value, list | dict) else ""
+            problems.add(path, f"{error}{several}")
     return fixed, paths
+
+
+def _is_new(setting: Setting, path: Path, paths: dict[str, Path], problems: Problems) -> bool:
+    """Note where a setting is written, and whether it is there for the first time."""
+    if setting.name in paths:
+        problems.add(path, f"`{setting.name}` is there twice, also {problems.places.told(paths[setting.name])}.")
+        return False
+    paths[setting.name] = path
+    return True
 
 
 def read_vary(table: Any, problems: Problems) -> tuple[dict[str, Varied], dict[str, Path]]:
@@ -109,8 +106,7 @@ def read_vary(table: Any, problems: Problems) -> tuple[dict[str, Varied], dict[s
     if not table:
         problems.add(("vary",), "[vary] is empty: say what varies, or leave it out.")
     for setting, value, path in entries(table, ("vary",), problems, varies=True):
-        paths[setting.name] = path
-        found = read_entry(setting, value, path, problems)
+        found = read_entry(setting, value, path, problems) if _is_new(setting, path, paths, problems) else None
         if found is not None:
             varied[setting.name] = found
     return varied, paths
@@ -123,7 +119,7 @@ def read_points(tables: Any, problems: Problems) -> tuple[dict[str, Together], d
         return {}, {}
     if not tables:
         problems.add(("points",), "`points` is an empty list: give at least one point, or leave it out.")
-    settings: dict[str, Named] = {}
+    settings: dict[str, Value] = {}
     paths: dict[str, Path] = {}
     rows: dict[tuple[tuple[str, Value], ...], Path] = {}
     before = len(problems)
@@ -132,27 +128,25 @@ def read_points(tables: Any, problems: Problems) -> tuple[dict[str, Together], d
         row: dict[str, Value] = {}
         if not table:
             problems.add(where, "This point is empty: give it a setting, or leave it out.")
+        own: dict[str, Path] = {}
         for setting, value, path in entries(table, where, problems, varies=True):
-            settings.setdefault(setting.name, setting)
             paths.setdefault(setting.name, path)
-            if (checked := _checked(setting, value, path, problems)) is not None:
+            new = _is_new(setting, path, own, problems)
+            if new and (checked := _checked(setting, value, path, problems)) is not None:
+                settings.setdefault(setting.name, checked)
                 row[setting.name] = checked
         same = rows.setdefault(tuple(sorted(row.items(), key=lambda item: item[0])), where)
         if row and same != where:
-            problems.add(where, f"This point is the same as {_that_of(same, problems)}: leave one of them out.")
+            told = problems.places.told(same)
+            problems.add(where, f"This point is the same as that {told}: leave one of them out.")
     if len(problems) > before:
         return {}, paths
     dicts: list[dict[str, Any]] = [dict(row) for row in rows]
     together = {
-        name: Together(tuple(row.get(name, setting.default) for row in dicts), tuple(name in row for row in dicts))
-        for name, setting in settings.items()
+        name: Together(tuple(row.get(name, first) for row in dicts), tuple(name in row for row in dicts))
+        for name, first in settings.items()
     }
     return together, paths
-
-
-def _that_of(path: Path, problems: Problems) -> str:
-    line = problems.places.line(path)
-    return "another" if line is None else f"that of line {line}"
 
 
 def read_learners(given: Any, problems: Problems) -> tuple[str, ...]:
@@ -160,7 +154,11 @@ def read_learners(given: Any, problems: Problems) -> tuple[str, ...]:
     if given is None:
         problems.add((), 'The file has no `learners`: write for example `learners = ["rflo", "uoro"]` at its top.')
         return ()
-    return _checked(find("learners"), given, ("learners",), problems) or ()
+    try:
+        return learners_of(given)
+    except ValueError as error:
+        problems.add(("learners",), str(error))
+        return ()
 
 
 def read_seeds(given: Any, problems: Problems) -> range | tuple[int, ...]:
@@ -196,21 +194,20 @@ def read_samples(given: Any, problems: Problems) -> int | None:
     return given
 
 
-def read_entry(setting: Named, value: Any, path: Path, problems: Problems) -> Varied | None:
+def read_entry(setting: Setting, value: Any, path: Path, problems: Problems) -> Varied | None:
     """How the setting varies; None where that is a problem."""
     if isinstance(value, list):
         values = read_list(setting, value, path, problems)
         return Listed(values) if values else None
     if isinstance(value, dict):
         return _read_table(setting, value, path, problems)
-    kept = f"to keep it the same everywhere, write `{setting.name} = …` at the top of the file, above any [table]"
-    if setting.name.startswith("learner."):
-        kept = f"to keep it the same everywhere, write it under [{setting.name.rpartition('.')[0]}]"
+    where = "at the top of the file, above any [table]" if setting.name in top_names() else "under [set]"
+    kept = f"to keep it the same everywhere, write it {where}"
     problems.add(path, f"`{setting.name}` is {value!r}, and does not vary: write a list of values, or {kept}.")
     return None
 
 
-def read_list(setting: Named, values: list[Any], path: Path, problems: Problems) -> tuple[Value, ...]:
+def read_list(setting: Setting, values: list[Any], path: Path, problems: Problems) -> tuple[Value, ...]:
     """The values of a list, all different and each one that the setting may have; none where there is a problem."""
     if not values:
         problems.add(path, f"`{setting.name}` has an empty list: give at least one value.")
@@ -225,7 +222,7 @@ def read_list(setting: Named, values: list[Any], path: Path, problems: Problems)
     return tuple(found) if len(problems) == before else ()
 
 
-def _read_table(setting: Named, table: dict[str, Any], path: Path, problems: Problems) -> Varied | None:
+def _read_table(setting: Setting, table: dict[str, Any], path: Path, problems: Problems) -> Varied | None:
     name = setting.name
     known = dict.fromkeys(key for keys in FORMS.values() for key in keys)
     before = len(problems)
@@ -260,7 +257,7 @@ def _read_table(setting: Named, table: dict[str, Any], path: Path, problems: Pro
     )
 
 
-def _read_choices(setting: Named, values: Any, path: Path, problems: Problems) -> Choices | None:
+def _read_choices(setting: Setting, values: Any, path: Path, problems: Problems) -> Choices | None:
     if not isinstance(values, list):
         problems.add(path, f"`choices` of `{setting.name}` must be a list of values, and is {values!r}.")
         return None
@@ -268,7 +265,7 @@ def _read_choices(setting: Named, values: Any, path: Path, problems: Problems) -
     return Choices(found) if found else None
 
 
-def _read_random(setting: Named, ends: Any, log: bool, path: Path, problems: Problems) -> Uniform | None:
+def _read_random(setting: Setting, ends: Any, log: bool, path: Path, problems: Problems) -> Uniform | None:
     if not isinstance(ends, list) or len(ends) != 2:
         problems.add(path, f"`{path[-1]}` of `{setting.name}` must be the two ends of a range, and is {ends!r}.")
         return None
@@ -278,7 +275,7 @@ def _read_random(setting: Named, ends: Any, log: bool, path: Path, problems: Pro
     return Uniform(low, high, log, setting.whole)
 
 
-def _read_spaced(setting: Named, table: dict[str, Any], path: Path, problems: Problems) -> Spaced | None:
+def _read_spaced(setting: Setting, table: dict[str, Any], path: Path, problems: Problems) -> Spaced | None:
     name, before = setting.name, len(problems)
     missing = [key for key in ("from", "to", "count") if key not in table]
     if missing:
@@ -306,7 +303,7 @@ def _read_spaced(setting: Named, table: dict[str, Any], path: Path, problems: Pr
 
 
 def _in_order(
-    setting: Named,
+    setting: Setting,
     low: int | float,
     high: int | float,
     log: bool,
@@ -327,7 +324,7 @@ def _in_order(
     return False
 
 
-def _checked(setting: Named, value: Any, path: Path, problems: Problems) -> Any:
+def _checked(setting: Setting, value: Any, path: Path, problems: Problems) -> Any:
     """The value as the setting takes it; None, which TOML has no word for, where that is a problem."""
     try:
         return setting.check(value)

@@ -22,7 +22,6 @@ from optuna.trial import FrozenTrial, Trial, TrialState
 
 from recurra.studies.choices import Random
 from recurra.studies.folder import TRIALS, Folder
-from recurra.studies.places.base import Place
 from recurra.studies.settings import SettingsError
 from recurra.studies.study import Study, TuneSettings
 from recurra.studies.tuning.importance import importance
@@ -57,6 +56,7 @@ from recurra.studies.tuning.tuned import (
     write_tuned,
 )
 from recurra.training.console import say
+from recurra.training.places.base import Place
 
 #: rounds that a search has at least: a batch of all trials could learn nothing from any of them
 ROUNDS = 4
@@ -98,8 +98,8 @@ class Progress:
 
 def tune(study: Study, folder: Folder, place: Place) -> list[Tuned]:
     """Search every case, and write what was found after each."""
-    from recurra.studies.networks import Networks, batch_of
-    from recurra.studies.work import window_of
+    from recurra.studies.networks import TrialNetworks, batch_of
+    from recurra.studies.sweep import window_of
 
     cases = study.cases()
     spaces = [study.space(case) for case in cases]
@@ -111,7 +111,7 @@ def tune(study: Study, folder: Folder, place: Place) -> list[Tuned]:
     if any("steps" in space for space in spaces):
         raise SettingsError("`steps` cannot be searched, since trials are compared after as many: list its values.")
     doubles = lambda case, space: "float64" in getattr(space.get("dtype"), "values", [study.settings(case).dtype])
-    networks = Networks(study, place, x64=any(map(doubles, cases, spaces)))
+    networks = TrialNetworks(study, place, x64=any(map(doubles, cases, spaces)))
     batch, trials, found = batch_of(study, place), folder.path / TRIALS, []
     for case, space in zip(cases, spaces, strict=True):
         run = study.settings(case)

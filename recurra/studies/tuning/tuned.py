@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 from recurra.saved.whole_files import write_whole
 from recurra.studies.choices import Choices, Random
-from recurra.studies.folder import Folder, FolderError
+from recurra.studies.folder import Folder
+from recurra.training.folder import FolderError
 
 if TYPE_CHECKING:
     from recurra.studies.pages.tables import Table

@@ -23,12 +23,12 @@ from dask import config
 from dask.utils import parse_bytes
 from distributed.core import Status
 
-from recurra.studies.places import workers
-from recurra.studies.places.base import PlaceError, PlaceLost, Tls, one_line
-from recurra.studies.places.dask import DaskPlace, DaskWorkers, connected, secured
 from recurra.studies.reading.problems import Places, Problems, lines_of
 from recurra.studies.settings import SettingsError, read_bytes
 from recurra.training.console import say
+from recurra.training.places import workers
+from recurra.training.places.base import PlaceError, PlaceLost, Tls, one_line
+from recurra.training.places.dask import DaskPlace, DaskWorkers, connected, secured
 
 # dask-jobqueue makes Ctrl-C end the process at once when it is imported: Ctrl-C is made what it was.
 _before = signal.getsignal(signal.SIGINT)

@@ -6,10 +6,10 @@ from collections import Counter
 import pytest
 
 import places_standins as standins
-from recurra.studies.places import dispatching
-from recurra.studies.places.base import Attempt, Failure, Outcome, PlaceError, one_line
-from recurra.studies.places.dispatching import SPARE, DeviceThreads, Local, Worker, dispatch
-from recurra.studies.places.workers import share
+from recurra.training.places import dispatching
+from recurra.training.places.base import Attempt, Computed, Failure, PlaceError, one_line
+from recurra.training.places.dispatching import SPARE, DeviceThreads, Local, Worker, dispatch
+from recurra.training.places.workers import share
 
 
 class Played:
@@ -88,7 +88,7 @@ def test_an_order_that_fails_is_tried_once_more_elsewhere_and_then_is_a_failure(
     tried = [worker for worker, number in played.log if number == 4]
     assert len(tried) == len(set(tried)) == 2
     assert results.pop(4) == Failure(f"trouble at {tried[0]}; then trouble at {tried[1]}", tuple(tried))
-    assert all(isinstance(result, Outcome) for result in results.values())
+    assert all(isinstance(result, Computed) for result in results.values())
     assert len(results) == 8
 
 
@@ -100,14 +100,14 @@ def test_an_order_that_fails_once_comes_to_its_outcome():
         return "trouble" if tries[number] == 1 else "done"
 
     results = Played(PLAIN, act).run(orders(20))
-    assert all(isinstance(result, Outcome) for result in results.values())
+    assert all(isinstance(result, Computed) for result in results.values())
     assert set(tries.values()) == {2}
 
 
 def test_a_worker_alone_tries_again_itself():
     results = Played({"a": Worker()}, lambda worker, number: "trouble" if number == 0 else "done").run(orders(3))
     assert results[0] == Failure("trouble", ("a", "a"))
-    assert isinstance(results[1], Outcome)
+    assert isinstance(results[1], Computed)
 
 
 def test_only_the_order_that_was_being_computed_is_blamed_for_the_death_of_its_worker():
@@ -116,7 +116,7 @@ def test_only_the_order_that_was_being_computed_is_blamed_for_the_death_of_its_w
     assert sum(number == 0 for _, number in played.log) == 2
     assert isinstance(results[0], Failure)
     assert "was gone before it was finished" in results[0].reason
-    assert all(isinstance(results[number], Outcome) for number in range(1, 30))
+    assert all(isinstance(results[number], Computed) for number in range(1, 30))
 
 
 def test_orders_wait_for_workers_that_come_late():
@@ -160,7 +160,7 @@ def test_without_an_accelerator_anybody_takes_orders_that_would_gain_by_one():
 def test_a_worker_with_other_versions_gets_no_more_orders():
     played = Played(PLAIN, lambda worker, number: "unfit" if worker == "b" else "done")
     results = played.run(orders(50))
-    assert all(isinstance(result, Outcome) for result in results.values())
+    assert all(isinstance(result, Computed) for result in results.values())
     assert sum(worker == "b" for worker, _ in played.log) <= 2  # those that it had already
 
 
@@ -229,7 +229,7 @@ def test_this_process_goes_on_after_an_order_that_fails(tmp_path):
         results = {order.points[0]: result for order, result in place.each(standins.compute, iter(given))}
     assert results[1] == Failure("ValueError: no", ("here", "here"))
     for number in (0, 2, 3):
-        assert (results[number].loss == standins.computed(given[number]).loss).all()
+        assert (results[number].values["loss"] == standins.computed(given[number]).values["loss"]).all()
 
 
 def test_this_process_draws_one_order_at_a_time():
@@ -295,7 +295,7 @@ def test_workers_without_a_core_of_their_own_share_one():
 
 
 def test_there_must_be_a_worker():
-    from recurra.studies.places.workers import LocalWorkers
+    from recurra.training.places.workers import Processes
 
     with pytest.raises(PlaceError, match="at least one worker, and 0"):
-        LocalWorkers(0)
+        Processes(0)

@@ -16,9 +16,9 @@ import pytest
 
 import places_processes as processes
 import places_standins as standins
-from recurra.studies.places.base import Failure, Outcome, PlaceError, PlaceLost, Tls
-from recurra.studies.places.dask import Cluster, reference
-from recurra.studies.places.workers import LocalWorkers
+from recurra.training.places.base import Computed, Failure, PlaceError, PlaceLost, Tls
+from recurra.training.places.dask import Cluster, reference
+from recurra.training.places.workers import Processes
 
 
 def orders(count, **settings):
@@ -29,14 +29,14 @@ def assert_complete(results, given):
     """Each order has come to the outcome that this process computes for it, once."""
     assert sorted(order.points[0] for order, _ in results) == sorted(order.points[0] for order in given)
     for order, result in results:
-        assert isinstance(result, Outcome), result
-        assert result.loss.tobytes() == standins.computed(order).loss.tobytes()
+        assert isinstance(result, Computed), result
+        assert result.values["loss"].tobytes() == standins.computed(order).values["loss"].tobytes()
 
 
 def test_workers_of_this_machine():
     given = orders(12, seconds=0.02)
     listening = processes.listening()
-    with processes.nobody_left(), LocalWorkers(2) as place:
+    with processes.nobody_left(), Processes(2) as place:
         assert place.workers() == 2
         results = list(place.each(standins.compute, iter(given)))
         assert processes.listening() - listening <= {"127.0.0.1"}
@@ -95,7 +95,7 @@ def test_only_names_are_sent():
 def test_a_worker_of_this_machine_is_killed_in_the_middle():
     given = orders(16, seconds=0.3)
     results = []
-    with processes.nobody_left(), LocalWorkers(2) as place:
+    with processes.nobody_left(), Processes(2) as place:
         for number, each in enumerate(place.each(standins.compute, iter(given))):
             results.append(each)
             if number == 3:
@@ -114,7 +114,7 @@ def test_orders_that_raise_or_kill_their_worker(tmp_path):
         standins.order(103, dies_once=str(tmp_path / "died")),
         *[standins.order(number, seconds=0.05) for number in range(200, 208)],
     ]
-    with processes.nobody_left(), LocalWorkers(2) as place:
+    with processes.nobody_left(), Processes(2) as place:
         results = list(place.each(standins.compute, iter(given)))
         again = list(place.each(standins.compute, orders(4)))  # the place is as good as before
     failures = {order.points[0]: result for order, result in results if isinstance(result, Failure)}
@@ -123,13 +123,13 @@ def test_orders_that_raise_or_kill_their_worker(tmp_path):
     assert len(set(failures[100].workers)) == 2
     assert "was gone before it was finished" in failures[102].reason
     well = [order for order in given if order.points[0] not in failures]
-    assert_complete([each for each in results if isinstance(each[1], Outcome)], well)
+    assert_complete([each for each in results if isinstance(each[1], Computed)], well)
     assert_complete(again, orders(4))
 
 
 @pytest.mark.slow
 def test_an_abandoned_study_leaves_nothing_to_the_next():
-    with LocalWorkers(2) as place:
+    with Processes(2) as place:
         going = place.each(standins.compute, (standins.order(number, seconds=0.2) for number in range(100)))
         next(going)
         going.close()
@@ -148,7 +148,7 @@ def test_few_orders_are_under_way_at_a_time():
             most = max(most, drawn - ended)
             yield standins.order(number)
 
-    with LocalWorkers(2) as place:
+    with Processes(2) as place:
         for _ in place.each(standins.compute, many()):
             ended += 1
     assert ended == 200
@@ -163,7 +163,7 @@ def test_a_state_of_many_megabytes():
 
     state = ((np.ones((6_000_000,), "float32"), np.arange(3)),)
     given = [dataclasses.replace(order, state=state) for order in orders(3)]
-    with LocalWorkers(1) as place:
+    with Processes(1) as place:
         results = list(place.each(standins.continues, given))
     assert all((np.asarray(result.state[0][0]) == 2).all() for _, result in results)
 
@@ -209,7 +209,7 @@ def test_the_scheduler_is_killed_in_the_middle(capfd):
 
 @pytest.mark.slow
 def test_workers_that_come_late_are_waited_for(capfd, monkeypatch):
-    from recurra.studies.places import dask
+    from recurra.training.places import dask
 
     monkeypatch.setattr(dask, "WAITED", 0.5)
     with processes.scheduler() as (address, _), contextlib.ExitStack() as late:
@@ -271,7 +271,7 @@ def test_orders_of_other_versions_fail_and_name_both():
             place.each(standins.compute, [wrong, standins.order(1)]), key=lambda each: each[0].points
         )
     assert re.search(r"worker tcp://\S+ has recurra \S+ where the study has 0\.0\.1 and jax", failed.reason)
-    assert isinstance(well, Outcome)
+    assert isinstance(well, Computed)
 
 
 @pytest.mark.slow
@@ -287,10 +287,10 @@ def test_encrypted(tmp_path):
 
 PROGRAM = """
 import places_standins as standins
-from recurra.studies.places.workers import LocalWorkers
+from recurra.training.places.workers import Processes
 
 if __name__ == "__main__":
-    with LocalWorkers(2) as place:
+    with Processes(2) as place:
         for order, result in place.each(standins.compute, [standins.order(n, seconds=60 * (n > 0)) for n in range(9)]):
             print("computed", flush=True)
 """

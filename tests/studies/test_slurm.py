@@ -14,8 +14,8 @@ from dask import config
 
 import places_processes as processes
 import places_standins as standins
-from recurra.studies.places.base import Outcome, PlaceError, PlaceLost
-from recurra.studies.places.slurm import KINDS, Slurm
+from recurra.studies.slurm import KINDS, Slurm
+from recurra.training.places.base import Computed, PlaceError, PlaceLost
 
 SMALL = """
 jobs = 2
@@ -232,7 +232,7 @@ def test_a_job_that_ends_is_asked_for_again(tmp_path, queue, capfd):
             if len(results) == 3:
                 os.killpg(int((queue / "1.pid").read_text()), signal.SIGKILL)
     assert sorted(order.points[0] for order, _ in results) == list(range(20))
-    assert all(isinstance(result, Outcome) for _, result in results)
+    assert all(isinstance(result, Computed) for _, result in results)
     assert (queue / "3.sh").exists()
     assert "1 of 2 jobs ended and is asked for again" in capfd.readouterr().err
 

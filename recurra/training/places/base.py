@@ -1,7 +1,8 @@
 """What is computed elsewhere, and where: orders, their outcomes, and what every place offers.
 
-What goes to a worker and comes back are plain data and arrays, no code. A worker imports the library that is installed
-where it runs. So an order names the versions it was written with, and a worker that has others refuses it.
+What goes to a worker and comes back are plain data and arrays; only parts that a user has written travel as code. A
+worker imports the library that is installed where it runs. So an order names the versions it was written with, and a
+worker that has others refuses it before it looks at the rest.
 
 A place takes orders and gives back their outcomes. An order that fails is tried once more, elsewhere if possible. If
 that fails too it is a `Failure`, and the other orders go on.
@@ -18,6 +19,10 @@ from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 
+from recurra.engine.protocol import Engine
+from recurra.training.cases import Sent
+from recurra.training.interrupts import Asked
+
 #: how often an order is tried in all
 TRIES = 2
 #: reasons are cut to so many characters
@@ -28,7 +33,7 @@ State = tuple[np.ndarray, ...]
 
 
 class Member(NamedTuple):
-    """One network: the row of its settings in the order, and its seed."""
+    """One network: the row of its case in the order, and its seed."""
 
     row: int
     seed: int
@@ -38,16 +43,23 @@ class Member(NamedTuple):
 class Order:
     """Networks that a worker computes together, from step `start` to step `stop`.
 
-    `settings` are those of `recurra train`, for each point once, and `points` the points' numbers in the study. With a
+    `cases` are what they are made of, for each point once, and `points` the points' numbers in the sweep. With a
     `state` the members go on from it: for each of them, arrays. With `returns_state` the outcome has the state after
     the last step.
     """
 
-    settings: tuple[dict[str, Any], ...]
+    cases: Sent
     points: tuple[int, ...]
     members: tuple[Member, ...]
     stop: int
+    #: of all random numbers: its data, and the name of its kind
+    key: tuple[np.ndarray, str]
     versions: dict[str, str]
+    #: what runs it, and for how many networks in all that is chosen
+    engine: Engine | str = "auto"
+    among: int | None = None
+    #: the learners, for messages
+    learners: tuple[str, ...] = ()
     #: whether JAX computes with 64 bits where it is asked to: in a study all orders are alike in it
     x64: bool = False
     #: whether a worker with an accelerator is faster
@@ -63,24 +75,22 @@ class Order:
 
     def label(self) -> str:
         """What it is, in a few words."""
-        learners = sorted({name for each in self.settings for name in each["learners"]})
         count = len(self.members)
-        return f"{count:,} network{'s' * (count != 1)} of {', '.join(learners)}"
+        return f"{count:,} network{'s' * (count != 1)} of {', '.join(self.learners)}"
 
 
 @dataclass(frozen=True)
-class Outcome:
-    """What an order came to. Arrays have a row for each member.
+class Computed:
+    """What an order came to: arrays with a row for each member, by name.
 
-    `loss[m, w]` is the mean loss of window w, which ends after step `step[w]`. `final_loss` is the mean over the last
-    tenth of the steps so far, nan for a member that diverged. `diverged_at` is the first step at which the loss was not
-    finite, -1 for none.
+    `loss[m, w]` is the mean loss of window w, which ends after step `axes["step"][w]`. `final_loss` is the mean over
+    the last tenth of the steps so far, nan for a member that diverged. `diverged_at` is the first step at which the
+    loss was not finite, -1 for none. `dims` has the names of the axes after the first, where an array has more.
     """
 
-    step: np.ndarray
-    loss: np.ndarray
-    final_loss: np.ndarray
-    diverged_at: np.ndarray
+    values: dict[str, np.ndarray]
+    axes: dict[str, np.ndarray]
+    dims: dict[str, tuple[str, ...]]
     #: seconds of computing, and of getting ready, which is mostly compiling, for all members together
     seconds: float
     compile_seconds: float
@@ -88,6 +98,8 @@ class Outcome:
     worker: str
     device: str
     state: tuple[State, ...] | None = field(default=None, repr=False)
+    #: the signal that ended it before its last step
+    signal: int | None = None
 
 
 @dataclass(frozen=True)
@@ -96,11 +108,13 @@ class Failure:
 
     reason: str
     workers: tuple[str, ...] = ()
+    #: what was raised, where that happened in this process
+    error: Exception | None = field(default=None, repr=False, compare=False)
 
 
-Compute = Callable[[Order], Outcome]
+Compute = Callable[[Order], Computed]
 #: orders with their outcomes, as they are finished
-Results = Iterator[tuple[Order, Outcome | Failure]]
+Results = Iterator[tuple[Order, Computed | Failure]]
 
 
 class PlaceError(Exception):
@@ -123,8 +137,8 @@ class Place(Protocol):
         """How many orders are computed at the same time, at least 1."""
         ...
 
-    def each(self, compute: Compute, orders: Iterable[Order]) -> Results:
-        """Each order with its outcome, as they are finished, in any sequence.
+    def each(self, compute: Compute, orders: Iterable[Order], asked: Asked | None = None) -> Results:
+        """Each order with its outcome, as they are finished, in any sequence, until one is `asked` to stop.
 
         Orders are drawn when there is room for them: about two for each worker are under way.
         """
@@ -133,7 +147,11 @@ class Place(Protocol):
 
 @dataclass(frozen=True)
 class Tls:
-    """Files in PEM format that a Dask cluster is reached with: `--tls-ca-file`, `--tls-cert`, `--tls-key` of Dask."""
+    """Files in PEM format that a Dask cluster is reached with: `--tls-ca-file`, `--tls-cert`, `--tls-key` of Dask.
+
+    >>> rc.places.Tls(Path("ca.pem"), Path("cert.pem"), Path("key.pem")).cert.name
+    'cert.pem'
+    """
 
     ca_file: Path
     cert: Path
@@ -145,8 +163,9 @@ class Attempt:
     """One try at an order: its outcome, or in one line why there is none."""
 
     worker: str
-    outcome: Outcome | None = None
+    outcome: Computed | None = None
     reason: str = ""
+    error: Exception | None = field(default=None, repr=False, compare=False)
     #: whether the worker would refuse every order, since it has other versions
     is_unfit: bool = False
     #: whether the worker has an accelerator; None if it was not asked
@@ -158,14 +177,14 @@ def attempt(compute: Compute, order: Order, worker: str) -> Attempt:
     try:
         return Attempt(worker, compute(order))
     except Exception as error:
-        return Attempt(worker, reason=one_line(error))
+        return Attempt(worker, reason=one_line(error), error=error)
 
 
 def failure(attempts: list[Attempt]) -> Failure:
     """What is said of an order of which no try came to an outcome."""
     *earlier, last = [each.reason for each in attempts]
     reason = last if all(each == last for each in earlier) else f"{'; '.join(earlier)}; then {last}"
-    return Failure(reason, tuple(each.worker for each in attempts))
+    return Failure(reason, tuple(each.worker for each in attempts), attempts[-1].error)
 
 
 def one_line(error: BaseException) -> str:

@@ -29,7 +29,9 @@ from distributed.comm.core import CommClosedError
 from distributed.scheduler import KilledWorker
 from distributed.versions import VersionMismatchWarning
 
-from recurra.studies.places.base import (
+from recurra.training.console import say
+from recurra.training.interrupts import Asked
+from recurra.training.places.base import (
     Attempt,
     Compute,
     Order,
@@ -44,8 +46,7 @@ from recurra.studies.places.base import (
     refusal,
     versions,
 )
-from recurra.studies.places.dispatching import Worker, dispatch
-from recurra.training.console import say
+from recurra.training.places.dispatching import Worker, dispatch
 
 #: seconds that workers have to say which versions they have: they import JAX for it
 ANSWER = 120.0
@@ -73,7 +74,8 @@ class DaskPlace(abc.ABC):
         """Reach or start the workers. What must be ended when the place is left is entered into `closing`."""
 
     @abc.abstractmethod
-    def workers(self) -> int: ...
+    def workers(self) -> int:
+        """How many orders are computed at the same time, at least 1."""
 
     def __enter__(self) -> "DaskPlace":
         with contextlib.ExitStack() as closing:
@@ -85,12 +87,20 @@ class DaskPlace(abc.ABC):
     def __exit__(self, *_: object) -> None:
         self._closing.close()
 
-    def each(self, compute: Compute, orders: Iterable[Order]) -> Results:
-        return self._workers.each(compute, orders)
+    def each(self, compute: Compute, orders: Iterable[Order], asked: Asked | None = None) -> Results:
+        """Each order with its outcome, as they are finished: see `Place.each`."""
+        return self._workers.each(compute, orders, asked)
 
 
 class Cluster(DaskPlace):
-    """The workers of a scheduler that somebody has started."""
+    """The workers of a Dask scheduler that somebody has started, at an address such as `tcp://host:8786`.
+
+    `tls` is for an address that begins with `tls://`. All workers must have the versions that are installed here.
+
+    >>> place = rc.places.Cluster("tcp://host:8786")  # for `rc.sweep(..., place=place)`
+    >>> place.address
+    'tcp://host:8786'
+    """
 
     def __init__(self, address: str, tls: Tls | None = None, *, timeout: float = 5.0) -> None:
         self.address, self._security, self._timeout = address, security_of(address, tls), timeout
@@ -103,6 +113,7 @@ class Cluster(DaskPlace):
         return workers
 
     def workers(self) -> int:
+        """How many workers there are now, at least 1."""
         return max(len(self._workers.present()), 1)
 
 
@@ -216,10 +227,10 @@ class DaskWorkers:
         client.loop.add_callback(self._watch)
         self._seen.wait(SILENT)
 
-    def each(self, compute: Compute, orders: Iterable[Order]) -> Results:
+    def each(self, compute: Compute, orders: Iterable[Order], asked: Asked | None = None) -> Results:
         """Each order with its outcome, as `Place.each` promises."""
         self.compute = reference(compute)
-        yield from dispatch(self, orders)
+        yield from dispatch(self, orders, asked)
 
     def present(self) -> Mapping[str, Worker]:
         return self._present

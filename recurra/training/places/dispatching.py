@@ -17,13 +17,14 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
-from recurra.studies.places.base import (
+from recurra.training.interrupts import Asked
+from recurra.training.places.base import (
     TRIES,
     Attempt,
     Compute,
+    Computed,
     Failure,
     Order,
-    Outcome,
     Results,
     accelerators,
     attempt,
@@ -81,12 +82,12 @@ class _Begun(NamedTuple):
     worker: str
 
 
-def dispatch(workers: Workers, orders: Iterable[Order]) -> Results:
+def dispatch(workers: Workers, orders: Iterable[Order], asked: Asked | None = None) -> Results:
     """Each order with its outcome, as `Place.each` promises."""
     dispatcher = _Dispatcher(workers, orders)
     try:
         goes_on = dispatcher.hand_out()
-        while goes_on:
+        while goes_on and not (asked and asked.signal):
             ended = dispatcher.collect()
             goes_on = dispatcher.hand_out()  # before the caller sees what has ended, so that no worker waits for that
             yield from ended
@@ -117,7 +118,7 @@ class _Dispatcher:
         self._level(ready)
         return bool(self.begun or self.again or any(self.ahead.values()) or self._draw())
 
-    def collect(self) -> list[tuple[Order, Outcome | Failure]]:
+    def collect(self) -> list[tuple[Order, Computed | Failure]]:
         """Wait a while for orders to end."""
         ended = [each for number, attempt in self.workers.finished(LOOK) for each in self._end(number, attempt)]
         return [*ended, *self._recover()]
@@ -237,13 +238,15 @@ class Local:
         devices = len(accelerators())
         return devices + 1 if devices > 1 else 1
 
-    def each(self, compute: Compute, orders: Iterable[Order]) -> Results:
+    def each(self, compute: Compute, orders: Iterable[Order], asked: Asked | None = None) -> Results:
         devices = accelerators()
-        return _on_devices(devices, compute, orders) if len(devices) > 1 else _one_by_one(compute, orders)
+        return _on_devices(devices, compute, orders, asked) if len(devices) > 1 else _one_by_one(compute, orders, asked)
 
 
-def _one_by_one(compute: Compute, orders: Iterable[Order]) -> Results:
+def _one_by_one(compute: Compute, orders: Iterable[Order], asked: Asked | None) -> Results:
     for order in orders:
+        if asked and asked.signal:
+            return
         tries: list[Attempt] = []
         while len(tries) < TRIES:
             tries.append(attempt(compute, order, "here"))
@@ -253,10 +256,10 @@ def _one_by_one(compute: Compute, orders: Iterable[Order]) -> Results:
         yield order, tries[-1].outcome or failure(tries)
 
 
-def _on_devices(devices: list[Any], compute: Compute, orders: Iterable[Order]) -> Results:
+def _on_devices(devices: list[Any], compute: Compute, orders: Iterable[Order], asked: Asked | None) -> Results:
     threads = DeviceThreads({str(device): device for device in devices}, compute)
     try:
-        yield from dispatch(threads, orders)
+        yield from dispatch(threads, orders, asked)
     finally:
         threads.stop()
 

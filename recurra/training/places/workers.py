@@ -16,8 +16,8 @@ from typing import Any
 
 from distributed import Nanny, Scheduler, SpecCluster
 
-from recurra.studies.places.base import PlaceError, one_line
-from recurra.studies.places.dask import DaskPlace, DaskWorkers, connected, silence
+from recurra.training.places.base import PlaceError, one_line
+from recurra.training.places.dask import DaskPlace, DaskWorkers, connected, silence
 
 LOOPBACK = "127.0.0.1"
 #: nobody but this machine, and no dashboard: what is left of it tells that the scheduler is well
@@ -31,8 +31,15 @@ OWNED = "RECURRA_WORKER_IS_OWNED"
 END = 0.5
 
 
-class LocalWorkers(DaskPlace):
-    """Processes of this machine, which only this machine can reach."""
+class Processes(DaskPlace):
+    """Processes of this machine, which share its cores, or have an accelerator each. Only this machine can reach them.
+
+    A script that starts processes is imported by them, so it must do that under `if __name__ == "__main__":`.
+
+    >>> place = rc.places.Processes(4)  # for `rc.sweep(..., place=place)`
+    >>> place.workers()
+    4
+    """
 
     def __init__(self, count: int) -> None:
         if count < 1:
@@ -49,6 +56,7 @@ class LocalWorkers(DaskPlace):
         return DaskWorkers(client, cluster.scheduler_address)
 
     def workers(self) -> int:
+        """How many processes there are."""
         return self._count
 
 

@@ -1,0 +1,24 @@
+"""The short names of settings that people type daily, for `rc.sweep`, study files and the command line alike."""
+
+#: Short names of settings, and the paths that they stand for. One may also begin a path, as in "cell.phi".
+ALIASES = {
+    "cell": "network.cell",
+    "n": "network.cell.n",
+    "alpha": "network.cell.alpha",
+    "w_rec": "network.cell.w_rec",
+    "density": "network.cell.w_rec.density",
+    "dtype": "network.cell.dtype",
+    "learning_rate": "optimizer.learning_rate",
+}
+_NAMES = {path: alias for alias, path in ALIASES.items()}
+
+
+def path_of(name: str) -> str:
+    """The path that a name stands for; a path stands for itself."""
+    first, dot, rest = name.partition(".")
+    return f"{ALIASES.get(first, first)}{dot}{rest}"
+
+
+def name_of(path: str) -> str:
+    """What people are shown of a path: its short name if it has one."""
+    return _NAMES.get(path, path)

@@ -1,0 +1,158 @@
+"""What one network is made of, how that travels to another process, and by what it is known again.
+
+A `Case` has the arguments of `train` that make a network and its run; the seed is not among them. Parts of the
+library's own travel as descriptions, which are plain data. Parts that a user has written travel by cloudpickle.
+"""
+
+import hashlib
+import json
+import pickle
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, fields
+from importlib.util import find_spec
+from typing import Any
+
+import equinox as eqx
+import jax
+import numpy as np
+from jaxtyping import PRNGKeyArray
+
+from recurra.engine.experiment import Experiment, KnownRows
+from recurra.engine.programs import Program
+from recurra.learners.base import Learner
+from recurra.network import Network
+from recurra.saved.parts import NotDescribedError, described, rebuilt
+from recurra.step import APPLIED, Optimizer
+from recurra.tasks.base import Task
+from recurra.training import arguments
+from recurra.training.evaluating import Plan
+from recurra.training.identity import Account, program_text
+from recurra.training.recording import RecordFunction, StepRecorder
+
+
+@dataclass(frozen=True)
+class Case:
+    """A network, how it learns, and for how long."""
+
+    network: Network
+    learner: Learner
+    task: Task
+    optimizer: Optimizer
+    steps: int
+    window: int
+    streams: int = 1
+    probes: Mapping[str, Learner] = field(default_factory=dict)
+    record: Mapping[str, RecordFunction] = field(default_factory=dict)
+    record_every: int = 1
+    evaluate: Task | None = None
+    evaluate_every: int | None = None
+    evaluate_steps: int | None = None
+
+    def made(self, shapes: KnownRows) -> "Made":
+        """The case as engines run it. What does not fit together is a ValueError or a TypeError."""
+        network, streams = self.network, self.streams
+        arguments.check(network, self.learner, self.task, self.steps, streams, self.probes, self.record)
+        learners = {APPLIED: self.learner, **self.probes}
+        recorder = StepRecorder.of(self.record, learners)
+        rows = shapes(self.task, network.cell.dtype)
+        experiment = Experiment.of(network, learners, self.optimizer, self.task, int(streams), recorder, rows)
+        looks = self.evaluate_every, self.evaluate_steps
+        return Made(self, experiment, Plan.of(network, self.evaluate, *looks, self.steps, int(streams)))
+
+    def packed(self) -> dict[str, Any]:
+        """The case in a form that travels between processes."""
+        return {each.name: _packed(getattr(self, each.name)) for each in fields(self)}
+
+    @staticmethod
+    def unpacked(found: Mapping[str, Any]) -> "Case":
+        """The case that `packed` made this of."""
+        return Case(**{name: _unpacked(value) for name, value in found.items()})
+
+
+@dataclass(frozen=True)
+class Made:
+    """A case, the experiment that an engine runs for it, and how that is evaluated."""
+
+    case: Case
+    experiment: Experiment
+    held_out: Plan | None
+
+    @property
+    def trees(self) -> tuple[Experiment, ...]:
+        """All that a program is made of."""
+        return (self.experiment,) if self.held_out is None else (self.experiment, self.held_out.experiment)
+
+
+class Sent:
+    """Cases on their way to whoever computes them. They are packed when they leave this process."""
+
+    def __init__(self, made: Sequence[Made]):
+        self._made: Sequence[Made] | None = made
+        self._packed: list[dict[str, Any]] = []
+
+    def __call__(self) -> Sequence[Made]:
+        """The cases as engines run them; those that came from elsewhere are made now."""
+        if self._made is None:
+            shapes = KnownRows()
+            self._made = [Case.unpacked(each).made(shapes) for each in self._packed]
+        return self._made
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {"_made": None, "_packed": self._packed or [each.case.packed() for each in self._made or ()]}
+
+
+def pickled(part: Any) -> bytes:
+    """A part as bytes, also one that is defined in a script where cloudpickle is installed, as it is with Dask."""
+    if find_spec("cloudpickle"):
+        import cloudpickle
+
+        return cloudpickle.dumps(part)
+    return pickle.dumps(part)
+
+
+def _packed(value: Any) -> Any:
+    if value is None or isinstance(value, bool | int | float):
+        return value
+    if isinstance(value, Mapping):
+        return {name: _packed(each) for name, each in value.items()}
+    try:
+        return ("part", described(value))
+    except NotDescribedError:
+        return pickled(value)
+
+
+def _unpacked(found: Any) -> Any:
+    match found:
+        case ("part", description):
+            return rebuilt(description)
+        case bytes():
+            return pickle.loads(found)
+        case dict():
+            return {name: _unpacked(each) for name, each in found.items()}
+    return found
+
+
+def digests(made: Sequence[Made], programs: Sequence[Program], key: PRNGKeyArray) -> list[str]:
+    """What each case is known by in a folder: it depends on everything that its losses depend on but the seed.
+
+    A case of which everything can be told is known by its account, whichever versions are installed. Others are known
+    by their traced program and their numbers, which may change with a version of JAX.
+    """
+    data = np.asarray(jax.random.key_data(key)).tolist()
+    found = [""] * len(made)
+    for program in programs:
+        text = ""
+        for row in program.rows:
+            account, own = Account.of({each.name: getattr(made[row].case, each.name) for each in fields(Case)}), b""
+            told = {"key": data, "case": account.told}
+            if account.unknown:
+                text = text or "".join(program_text(tree.traced, key) for tree in made[row].trees)
+                told["program"] = text
+                own = b"".join(np.asarray(leaf).tobytes() for tree in made[row].trees for leaf in _arrays(tree))
+            found[row] = hashlib.sha256(json.dumps(told, sort_keys=True).encode() + own).hexdigest()
+    return found
+
+
+def _arrays(experiment: Experiment) -> list[Any]:
+    """The numbers of an experiment, and arrays such as the rows of a task."""
+    return jax.tree.leaves(eqx.filter(experiment.traced, eqx.is_array))

@@ -1,0 +1,188 @@
+"""Sweeps kept in a folder: the bits of one without, after any end, extended, and with parts of one's own."""
+
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+
+import equinox as eqx
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import recurra as rc
+from recurra.training import orders
+from recurra.training.folder import FolderError
+
+TASK = rc.Add(t1=1, t2=2)
+RATES = {"optimizer": [1e-3, 1e-2]}
+
+
+def network(**settings):
+    return rc.Network(rc.RNN(n_in=2, n=4, dtype="float32", **settings), n_out=2)
+
+
+def swept(folder=None, vary=RATES, learner=None, net=None, **how):
+    how = {"steps": 60, "seeds": 2, **how}
+    return rc.sweep(
+        net or network(), learner or rc.RFLO(), TASK, vary=vary, folder=folder, progress=False, **how
+    )  # fmt: skip
+
+
+def groups(folder):
+    return {path.name: path.stat().st_mtime_ns for path in (folder / "groups").iterdir()}
+
+
+def count(folder):
+    """How many networks are kept."""
+    return sum(int(name.partition("-")[0]) for name in groups(folder))
+
+
+def test_a_folder_changes_no_bit_and_a_second_call_computes_nothing(tmp_path):
+    record, held_out = {"norm": rc.record.gradient_norms}, {"evaluate": TASK, "evaluate_every": 20}
+    first = swept(tmp_path, record=record, record_every=7, **held_out)
+    assert first.identical(swept(record=record, record_every=7, **held_out))
+    before = groups(tmp_path)
+    assert first.identical(swept(tmp_path, record=record, record_every=7, **held_out))
+    assert groups(tmp_path) == before
+    assert {"record.norm.applied", "evaluated_loss", "best_step"} <= set(first)
+
+
+def test_a_sweep_is_extended_and_only_what_is_new_is_computed(tmp_path):
+    swept(tmp_path)
+    before = groups(tmp_path)
+    larger = {"optimizer": [1e-2, 3e-2, 1e-3], "network.cell.alpha": [1.0, 0.5]}
+    found = swept(tmp_path, larger, seeds=3)
+    assert before.items() < groups(tmp_path).items()
+    assert count(tmp_path) == 3 * 2 * 3
+    assert found.identical(swept(None, larger, seeds=3))
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        {"steps": 61},
+        pytest.param({"key": 1}, marks=pytest.mark.slow),
+        pytest.param({"window": 30}, marks=pytest.mark.slow),
+        pytest.param({"streams": 2}, marks=pytest.mark.slow),
+        pytest.param({"learner": rc.UORO()}, marks=pytest.mark.slow),
+        {"net": network(phi=jnp.sin)},
+        pytest.param({"net": rc.Network(rc.RNN(n_in=2, n=4), 2, random_feedback=True)}, marks=pytest.mark.slow),
+        pytest.param({"vary": {"optimizer": {"a": rc.SGD(1e-3, 0.5), "b": rc.Adam(1e-2)}}}, marks=pytest.mark.slow),
+    ],
+)
+def test_networks_of_other_settings_are_others(tmp_path, other):
+    swept(tmp_path)
+    found = swept(tmp_path, **other)
+    assert count(tmp_path) == 8
+    assert found.identical(swept(**other))
+
+
+class Doubled(rc.UnitwiseCell):
+    """A cell of one's own, with a function that no description can tell."""
+
+    n_in: int
+    n: int
+    factor: float = 2.0
+    phi: object = eqx.field(static=True, default=jnp.tanh)
+    w_rec: object = eqx.field(static=True, default=rc.cells.orthogonal)
+    dtype: object = eqx.field(static=True, default=np.dtype("float32"))
+    states = 1
+    listens = ((True, True, True),)
+    first_bias = (0.0,)
+
+    def unit(self, a, z):
+        return (self.phi(self.factor * z[0]),)
+
+
+def test_a_part_of_ones_own_is_known_by_its_program_and_its_numbers(tmp_path):
+    of = lambda **settings: rc.Network(Doubled(n_in=2, n=4, **settings), n_out=2)
+    swept(tmp_path, net=of())
+    assert count(tmp_path) == 4
+    swept(tmp_path, net=of())
+    assert count(tmp_path) == 4
+    for number, other in enumerate(({"factor": 3.0}, {"phi": lambda z: jnp.tanh(z) / 2}), 2):
+        found = swept(tmp_path, net=of(**other))
+        assert count(tmp_path) == 4 * number
+        assert found.identical(swept(net=of(**other)))
+
+
+PROGRAM = """
+    import sys, recurra as rc
+    from recurra.training import orders
+    orders.FIRST_STEPS, orders.SECONDS, orders.LEAST = 1, 0.0, 1
+    rc.sweep(
+        rc.Network(rc.RNN(n_in=2, n=4, dtype="float32"), n_out=2), rc.RFLO(), rc.Add(t1=1, t2=2), seeds=2, steps=60,
+        progress=False, vary={"optimizer": [1e-3, 1e-2]}, folder=sys.argv[1],
+    )
+"""
+
+
+@pytest.mark.parametrize("number", [pytest.param(signal.SIGKILL, marks=pytest.mark.slow), signal.SIGTERM])
+def test_a_sweep_in_python_outlives_its_process(tmp_path, number):
+    """It ends itself after its second group."""
+    kill = "from recurra.training.folder import Groups as G\nkeep, n = G.keep, []\n" + textwrap.dedent(
+        f"""
+        def killed(*arguments):
+            keep(*arguments)
+            n.append(1)
+            if len(n) == 2:
+                import os
+                os.kill(os.getpid(), {int(number)})
+        G.keep = killed
+        """
+    )
+    command = [sys.executable, "-c", kill + textwrap.dedent(PROGRAM), str(tmp_path)]
+    ended = subprocess.run(command, capture_output=True, text=True, timeout=200)
+    assert ended.returncode == (-number if number == signal.SIGKILL else 1), ended.stderr
+    if number == signal.SIGTERM:
+        assert "recurra.training.interrupts.Interrupted: Stopped after 120 of 240" in ended.stderr
+    before = groups(tmp_path)
+    assert len(before) == 2
+    assert swept(tmp_path).identical(swept())
+    assert before.items() < groups(tmp_path).items()
+    assert count(tmp_path) == 4
+
+
+def test_folders_that_cannot_be_used_are_refused_before_anything_runs(tmp_path, monkeypatch):
+    (tmp_path / "file").write_text("mine")
+    with pytest.raises(FolderError, match="is a file"):
+        swept(tmp_path / "file")
+    swept(tmp_path / "new")
+    path = next((tmp_path / "new" / "groups").iterdir())
+    content = path.read_bytes()
+    path.write_bytes(content[:-1] + bytes([content[-1] ^ 1]))
+    with pytest.raises(FolderError, match=rf"(?s){path.name}.*delete it"):
+        swept(tmp_path / "new")
+    os.unlink(path)
+    (tmp_path / "new" / "groups" / "4-0123.nc").write_bytes(b"CDF")
+    with pytest.raises(FolderError, match=r"recurra 0\.1"):
+        swept(tmp_path / "new")
+
+
+def test_a_network_that_cannot_be_computed_here_is_an_error_and_the_others_are_kept(tmp_path, monkeypatch):
+    from recurra.training import sweep as module
+
+    compute = module.compute
+
+    def failing(order, **how):
+        if order.points == (1,):
+            raise MemoryError("it is too large")
+        return compute(order, **how)
+
+    monkeypatch.setattr(module, "compute", failing)
+    monkeypatch.setattr(orders, "FIRST_STEPS", 1)
+    monkeypatch.setattr(orders, "LEAST", 2)
+    with pytest.raises(MemoryError, match="too large"):
+        swept(tmp_path)
+    assert count(tmp_path) == 2
+    monkeypatch.setattr(module, "compute", compute)
+    assert swept(tmp_path).identical(swept())
+
+
+def test_processes_compute_the_bits_of_this_one(tmp_path):
+    """Also with parts that only this program knows."""
+    for net in (network(), rc.Network(Doubled(n_in=2, n=4), n_out=2)):
+        with_processes = swept(place=rc.places.Processes(2), net=net)
+        assert with_processes.identical(swept(net=net))
