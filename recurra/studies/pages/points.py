@@ -20,7 +20,7 @@ FEW_VALUES = 4
 
 
 def is_problem(name: str) -> bool:
-    """Whether a setting changes what is to be learned, or for how long: losses under different ones are not compared."""
+    """Whether a setting changes what is learned, or for how long. Losses under different ones are not compared."""
     return name in ("task", "steps") or name.startswith("task.")
 
 
