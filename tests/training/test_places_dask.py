@@ -93,7 +93,7 @@ def test_only_names_are_sent():
 
 @pytest.mark.slow
 def test_a_worker_of_this_machine_is_killed_in_the_middle():
-    given = orders(16, seconds=0.3)
+    given = orders(60, seconds=0.3)  # enough to do until another worker has started
     results = []
     with processes.nobody_left(), Processes(2) as place:
         for number, each in enumerate(place.each(standins.compute, iter(given))):
@@ -152,7 +152,7 @@ def test_few_orders_are_under_way_at_a_time():
         for _ in place.each(standins.compute, many()):
             ended += 1
     assert ended == 200
-    assert most <= 3 * 2 + 1
+    assert most <= 2 * 2 + 1
 
 
 @pytest.mark.slow

@@ -140,7 +140,7 @@ class Place(Protocol):
     def each(self, compute: Compute, orders: Iterable[Order], asked: Asked | None = None) -> Results:
         """Each order with its outcome, as they are finished, in any sequence, until one is `asked` to stop.
 
-        Orders are drawn when there is room for them: about two for each worker are under way.
+        Orders are drawn when a worker has none, so one for each worker is under way.
         """
         ...
 

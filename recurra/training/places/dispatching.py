@@ -1,7 +1,8 @@
-"""Orders handed to workers, two at a time, tried once more, and taken back from workers that are gone.
+"""Orders handed to workers, one at a time, tried once more, and taken back from workers that are gone.
 
-`dispatch` knows the workers only by the protocol `Workers`: they are threads of this process, or Dask's. A worker
-computes one order and has the next one waiting, so that it need not wait itself while an outcome is written to disk.
+`dispatch` knows the workers only by the protocol `Workers`: they are threads of this process, or Dask's. It decides
+itself what goes where, because Dask's scheduler would lose orders: if a worker dies, Dask blames everything that the
+worker held, and after some deaths gives up healthy orders together with the one that kills.
 
 `Local` is the place without any other process: one order after the other on all cores or on the accelerator; where
 there are several accelerators, a thread for each.
@@ -12,7 +13,7 @@ import gc
 import itertools
 import queue
 import threading
-from collections import Counter, deque
+from collections import deque
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple, Protocol, runtime_checkable
@@ -31,8 +32,6 @@ from recurra.training.places.base import (
     failure,
 )
 
-#: orders a worker has: the one it computes, and the next
-SLOTS = 2
 #: so many orders that gain by an accelerator wait for each accelerator before workers without one take them too
 SPARE = 8
 #: seconds after which the workers are looked at again
@@ -100,28 +99,34 @@ class _Dispatcher:
     def __init__(self, workers: Workers, orders: Iterable[Order]) -> None:
         self.workers, self.orders = workers, iter(orders)
         self.numbers = itertools.count()
+        #: the one order that each busy worker has, by its number
         self.begun: dict[int, _Begun] = {}
-        #: tasks to try once more, or that a worker was not to begin with
+        #: tasks to try once more
         self.again: deque[_Task] = deque()
         #: orders drawn and not handed out: those that gain by an accelerator, and the others
         self.ahead: dict[bool, deque[Order]] = {True: deque(), False: deque()}
         self.unfit: set[str] = set()
 
     def hand_out(self) -> bool:
-        """Give workers what they have room for; whether anything is left to be done."""
+        """Give an order to each worker that has none; whether anything is left to be done."""
         ready = self._ready()
-        for load in range(SLOTS):
-            loads = Counter(begun.worker for begun in self.begun.values())
-            for worker in ready:
-                if loads[worker] == load and (task := self._task_for(worker, ready)):
-                    self._begin(worker, task)
-        self._level(ready)
+        busy = {begun.worker for begun in self.begun.values()}
+        for worker in ready:
+            if worker not in busy and (task := self._task_for(worker, ready)):
+                number = next(self.numbers)
+                self.begun[number] = _Begun(task, worker)
+                self.workers.begin(number, worker, task.order)
         return bool(self.begun or self.again or any(self.ahead.values()) or self._draw())
 
     def collect(self) -> list[tuple[Order, Computed | Failure]]:
-        """Wait a while for orders to end."""
+        """Wait a while for orders to end, and take back those of workers that are gone."""
         ended = [each for number, attempt in self.workers.finished(LOOK) for each in self._end(number, attempt)]
-        return [*ended, *self._recover()]
+        present = self.workers.present()
+        for number, (_, worker) in list(self.begun.items()):
+            if worker not in present:
+                self.workers.withdraw(number)
+                ended += self._end(number, Attempt(worker, reason=f"worker {worker} was gone before it was finished"))
+        return ended
 
     def _end(self, number: int, attempt: Attempt) -> Results:
         """Note an attempt; if it was the last one of its order, the order's outcome."""
@@ -139,22 +144,6 @@ class _Dispatcher:
         else:
             yield begun.task.order, failure(begun.task.attempts)
 
-    def _recover(self) -> Results:
-        """Take back the orders of workers that are gone. The first that has not ended counts as tried."""
-        present = self.workers.present()
-        for worker, numbers in self._by_worker().items():
-            if worker in present:
-                continue
-            first, *others = numbers
-            self.workers.withdraw(first)
-            yield from self._end(first, Attempt(worker, reason=f"worker {worker} was gone before it was finished"))
-            self._take_back(others)
-
-    def _begin(self, worker: str, task: _Task) -> None:
-        number = next(self.numbers)
-        self.begun[number] = _Begun(task, worker)
-        self.workers.begin(number, worker, task.order)
-
     def _ready(self) -> dict[str, bool]:
         """The workers that take orders, and whether they have an accelerator. Unfit ones do if there are no others."""
         ready = {name: worker.accelerated for name, worker in self.workers.present().items() if worker.is_ready}
@@ -162,9 +151,9 @@ class _Dispatcher:
         return fit or ready
 
     def _task_for(self, worker: str, ready: Mapping[str, bool]) -> _Task | None:
-        for place, task in enumerate(self.again):
+        for task in self.again:
             if not task.was_at(worker) or all(task.was_at(other) for other in ready):
-                del self.again[place]
+                self.again.remove(task)
                 return task
         order = self._order_for(ready[worker], ready)
         return None if order is None else _Task(order)
@@ -189,40 +178,6 @@ class _Dispatcher:
         if order is not None:
             self.ahead[order.gains].append(order)
         return order is not None
-
-    def _level(self, ready: Mapping[str, bool]) -> None:
-        """Move what waits behind another order to a worker that has none, or away from one that begins nothing."""
-        held = self._by_worker()
-        idle = [worker for worker in ready if worker not in held]
-        for worker, (_, *waiting) in held.items():
-            if worker not in ready and worker in self.workers.present():
-                self._take_back(waiting)
-            elif waiting and (free := self._free_for(self.begun[waiting[-1]], idle, ready)):
-                idle.remove(free)
-                task = self.begun.pop(waiting[-1]).task
-                self.workers.withdraw(waiting[-1])
-                self._begin(free, task)
-
-    @staticmethod
-    def _free_for(begun: _Begun, idle: list[str], ready: Mapping[str, bool]) -> str | None:
-        """An idle worker that computes it as fast as the one it waits for, or faster."""
-        task, worker = begun
-        for free in idle:
-            if not task.was_at(free) and ready[free] in (ready.get(worker), task.order.gains):
-                return free
-        return None
-
-    def _take_back(self, numbers: list[int]) -> None:
-        for number in numbers:
-            self.workers.withdraw(number)
-            self.again.appendleft(self.begun.pop(number).task)
-
-    def _by_worker(self) -> dict[str, list[int]]:
-        """The orders that each worker has, in the sequence in which it got them."""
-        held: dict[str, list[int]] = {}
-        for number, begun in self.begun.items():
-            held.setdefault(begun.worker, []).append(number)
-        return held
 
 
 class Local:
