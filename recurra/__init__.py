@@ -9,7 +9,7 @@ if TYPE_CHECKING:
 
 from recurra.engine import one_kernel as _one_kernel
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 _one_kernel.request()
 

@@ -31,6 +31,8 @@ from recurra.training import provenance as provenance
 from recurra.training import record as record
 from recurra.training.checkpoint import CheckpointError as CheckpointError
 from recurra.training.checkpoint import UselessCheckpointError as UselessCheckpointError
+from recurra.training.folder import FolderError as FolderError
+from recurra.training.folder import NotKeptError as NotKeptError
 from recurra.training.interrupts import Interrupted as Interrupted
 from recurra.training.result import Result as Result
 from recurra.training.result import standard_error as standard_error

@@ -51,7 +51,7 @@ def report(
 
 
 def _write_page(make: Callable[[], Path]) -> None:
-    from recurra_paper.store import NotKeptError, StoreError
+    from recurra import FolderError, NotKeptError
 
     check_device()
     # A run that cannot be kept is said once, in the end, and not of each of its checkpoints.
@@ -61,7 +61,7 @@ def _write_page(make: Callable[[], Path]) -> None:
         print(f"\nThe page is {make()}.")
     except NotKeptError as error:
         raise CommandError(str(error), status=1) from None
-    except StoreError as error:
+    except FolderError as error:
         raise CommandError(str(error)) from None
     except KeyboardInterrupt:
         print("Interrupted: finished runs are kept, and the same command goes on from there.", file=sys.stderr)

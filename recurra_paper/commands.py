@@ -2,11 +2,12 @@
 
 import dataclasses
 import sys
-import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from recurra import FolderError, NotKeptError
+from recurra.cli import Pace
 from recurra_paper.beyond.book import BEYOND
 from recurra_paper.book import Book
 from recurra_paper.claims.base import ledger
@@ -14,11 +15,9 @@ from recurra_paper.experiments.base import Arrays
 from recurra_paper.page import build
 from recurra_paper.reproduce import Report, collect, made_on, reproduce
 from recurra_paper.reproduction import REPRODUCTION
-from recurra_paper.store import NotKeptError, Store, StoreError
+from recurra_paper.store import Store
 
 BOOKS = {book.name: book for book in (REPRODUCTION, BEYOND)}
-#: seconds between plain lines of progress
-LOG_EVERY = 10.0
 
 
 def run_command(
@@ -28,7 +27,7 @@ def run_command(
     profile = _profile(book, profile_name, seeds, steps)
     unknown = [target for target in targets if target not in book.figures]
     if unknown:
-        raise StoreError(f"There is no target {', '.join(unknown)}. The targets are: {', '.join(book.figures)}.")
+        raise FolderError(f"There is no target {', '.join(unknown)}. The targets are: {', '.join(book.figures)}.")
     wanted = book.experiments(profile)
     if targets:
         needed = tuple(prefix for target in targets for prefix in book.figures[target].needs(profile))
@@ -37,7 +36,7 @@ def run_command(
     with store.held():
         kept = store.recall().get("book", book.name)
         if kept != book.name:
-            raise StoreError(
+            raise FolderError(
                 f"{out} holds runs of `recurra {BOOKS[kept].command}`: choose another folder for `recurra "
                 f"{book.command}`."
             )
@@ -51,14 +50,14 @@ def report_command(out: Path) -> Path:
     store = Store(out, create=False)
     kept = store.recall()
     if "profile" not in kept:
-        raise StoreError(f"{out} holds no kept runs yet: make some with `recurra reproduce --out {out}`.")
+        raise FolderError(f"{out} holds no kept runs yet: make some with `recurra reproduce --out {out}`.")
     book = BOOKS[kept.get("book", "reproduction")]
     values = {name: tuple(value) if isinstance(value, list) else value for name, value in kept["profile"].items()}
     known = next(iter(book.profiles.values()))
     try:
         profile = type(known)(**values)
     except TypeError:
-        raise StoreError(
+        raise FolderError(
             f"{out} was made by another version of recurra: run `recurra {book.command} --profile {values['name']} "
             f"--out {out}`, which keeps the runs that have not changed."
         ) from None
@@ -68,17 +67,14 @@ def report_command(out: Path) -> Path:
 
 def progress() -> Report:
     """How far the whole and the present run are, and the time left: a line that is rewritten, or lines now and then."""
-    started, last, live = time.perf_counter(), 0.0, sys.stderr.isatty()
+    live = sys.stderr.isatty()
+    pace = Pace(every=0.2 if live else None)
+    pace.rate(0.0)  # the whole starts now
 
     def report(name: str, whole: float, part: float) -> None:
-        nonlocal last
-        now = time.perf_counter()
-        if now - last < (0.2 if live else LOG_EVERY) and whole < 1:
+        if whole < 1 and not pace.is_due():
             return
-        last = now
-        left = int((now - started) * (1 - whole) / whole) if whole > 0.005 else None
-        clock = f"{left // 3600}:{left // 60 % 60:02d}:{left % 60:02d} left" if left is not None else ""
-        line = f"{whole:4.0%} of the whole, {name} {part:4.0%}  {clock}"
+        line = f"{whole:4.0%} of the whole, {name} {part:4.0%}  {pace.left(whole, 1.0) if whole > 0.005 else ''}"
         print(f"\r\x1b[K{line}" if live else line, end="" if live else "\n", file=sys.stderr, flush=True)
 
     return report
@@ -102,9 +98,9 @@ def _page(store: Store, book: Book, profile: Any, found: Mapping[str, Arrays]) -
 
 def _profile(book: Book, name: str, seeds: int | None, steps: int | None) -> Any:
     if name not in book.profiles:
-        raise StoreError(f"There is no profile {name!r}. The profiles are: {', '.join(book.profiles)}.")
+        raise FolderError(f"There is no profile {name!r}. The profiles are: {', '.join(book.profiles)}.")
     changes = {key: value for key, value in (("seeds", seeds), ("steps", steps)) if value is not None}
     for key, value in changes.items():
         if value < 2:
-            raise StoreError(f"`{key}` must be at least 2, and is {value}: an uncertainty needs more than one.")
+            raise FolderError(f"`{key}` must be at least 2, and is {value}: an uncertainty needs more than one.")
     return dataclasses.replace(book.profiles[name], **changes)

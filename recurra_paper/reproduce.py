@@ -11,9 +11,9 @@ from typing import Any
 
 import jax
 
-from recurra import CheckpointError, UselessCheckpointError, provenance
+from recurra import CheckpointError, FolderError, NotKeptError, UselessCheckpointError, provenance
 from recurra_paper.experiments.base import Advance, Arrays, Experiment
-from recurra_paper.store import NotKeptError, Store
+from recurra_paper.store import Store, remove
 
 #: takes the name of the experiment, how much of the whole is done (0 to 1), and how much of the experiment
 Report = Callable[[str, float, float], None]
@@ -107,8 +107,10 @@ def _run(experiment: Experiment, checkpoint: Path, advance: Advance) -> Arrays:
     try:
         try:
             return experiment.run(checkpoint, advance)
-        except UselessCheckpointError:  # damaged, or of an older program: the part it holds is done again
-            checkpoint.unlink(missing_ok=True)
+        except (UselessCheckpointError, FolderError) as error:
+            if isinstance(error, NotKeptError):
+                raise
+            remove(checkpoint)  # damaged, or of an older program: the part it holds is done again
             return experiment.run(checkpoint, advance)
     except OSError as error:
         reason = f"{error.strerror or error}, in {checkpoint.parent}"

@@ -2,7 +2,7 @@
 
     DIR/recurra.json                marks the folder as ours
     DIR/runs/KEY.safetensors        arrays of a finished experiment, with its settings inside
-    DIR/runs/KEY.part               a checkpoint of one that was running
+    DIR/runs/KEY.part               a checkpoint of one that was running, a file or the folder of a sweep
 
 A file is written whole or not at all, so that a kill at any point loses at most the experiments in progress back to
 their last checkpoints.
@@ -10,6 +10,7 @@ their last checkpoints.
 
 import hashlib
 import json
+import shutil
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
@@ -17,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from recurra import provenance
+from recurra import FolderError, NotKeptError, provenance
 from recurra.saved import archive
 from recurra.saved.archive import SavedFileError, UselessFileError
 from recurra.saved.whole_files import InUseError, held, try_place, write_whole
@@ -29,14 +30,6 @@ FORMAT = 1
 KIND = "experiment"
 
 
-class StoreError(Exception):
-    """The folder cannot be used; the message says why and what to do."""
-
-
-class NotKeptError(StoreError):
-    """Something that was computed, or should have been, could not be kept."""
-
-
 class Store:
     """A folder of kept runs."""
 
@@ -45,7 +38,7 @@ class Store:
         #: how each experiment read or kept so far was made: seconds, machine and versions
         self.made: dict[str, dict[str, Any]] = {}
         if not create and not (directory / MARK).is_file():
-            raise StoreError(f"{directory} holds no kept runs: make some with `recurra reproduce --out {directory}`.")
+            raise FolderError(f"{directory} holds no kept runs: make some with `recurra reproduce --out {directory}`.")
         with self._writing():
             self._claim()
 
@@ -57,7 +50,7 @@ class Store:
                 with self._writing():
                     stack.enter_context(held(self.directory / MARK))
             except InUseError:
-                raise StoreError(
+                raise FolderError(
                     f"{self.directory} is in use by another `recurra reproduce` or `recurra report`: wait until it has "
                     "ended, or choose another folder."
                 ) from None
@@ -74,14 +67,14 @@ class Store:
         try:
             arrays, about = archive.read(path, KIND)
         except UselessFileError as error:
-            raise StoreError(
+            raise FolderError(
                 f"The kept run of {experiment.name} cannot be used. {error} Delete that file and run again; only this "
                 "experiment is repeated."
             ) from None
         except SavedFileError as error:  # which may pass
-            raise StoreError(f"The kept run of {experiment.name} cannot be used. {error} Mend that.") from None
+            raise FolderError(f"The kept run of {experiment.name} cannot be used. {error} Try again.") from None
         if about.get("settings") != _text(experiment):
-            raise StoreError(f"The kept run {path} holds other settings than its name says: delete it and run again.")
+            raise FolderError(f"The kept run {path} holds other settings than its name says: delete it and run again.")
         self.made[experiment.name] = about.get("made", {})
         return arrays | {name: np.array(words, str) for name, words in about.get("text", {}).items()}
 
@@ -99,11 +92,10 @@ class Store:
             archive.write(self._path(experiment), KIND, numbers, about)
         except OSError as error:
             raise NotKeptError(f"{error.strerror or error}, in {self._runs}") from None
-        with suppress(OSError):  # it is of no use any more, and does no harm
-            self.checkpoint(experiment).unlink()
+        remove(self.checkpoint(experiment))
 
     def checkpoint(self, experiment: Experiment) -> Path:
-        """A file for the experiment to go on from."""
+        """A file for the experiment to go on from, or a folder if it is a sweep."""
         return self._path(experiment).with_suffix(".part")
 
     def remember(self, about: dict[str, Any]) -> None:
@@ -117,7 +109,7 @@ class Store:
         try:
             return json.loads((self.directory / MARK).read_text())
         except (OSError, ValueError):
-            raise StoreError(
+            raise FolderError(
                 f"{self.directory / MARK} cannot be read: run `recurra reproduce --out {self.directory}` again, which "
                 "writes it anew and repeats no finished run."
             ) from None
@@ -131,12 +123,12 @@ class Store:
         mark = self.directory / MARK
         if not mark.exists():
             if self.directory.exists() and not self.directory.is_dir():
-                raise StoreError(f"{self.directory} is a file: choose a folder for --out.")
+                raise FolderError(f"{self.directory} is a file: choose a folder for --out.")
             # What begins with the mark's name is what a job has left that was killed, or is about to mark the folder.
             if self.directory.is_dir() and any(
                 not path.name.startswith(f".{MARK}.") for path in self.directory.iterdir()
             ):
-                raise StoreError(
+                raise FolderError(
                     f"{self.directory} has files in it that `recurra reproduce` did not make: choose an empty or new "
                     "folder for --out."
                 )
@@ -152,9 +144,19 @@ class Store:
         except InUseError:
             raise
         except OSError as error:
-            raise StoreError(
-                f"{self.directory} cannot be written: {error.strerror or error}. Mend that, or choose another folder."
+            raise FolderError(
+                f"{self.directory} cannot be written: {error.strerror or error}. Make it writable, or choose another "
+                "folder."
             ) from None
+
+
+def remove(checkpoint: Path) -> None:
+    """Remove a checkpoint that is of no use any more. If that fails, it does no harm."""
+    if checkpoint.is_dir():
+        shutil.rmtree(checkpoint, ignore_errors=True)
+    else:
+        with suppress(OSError):
+            checkpoint.unlink()
 
 
 def _text(experiment: Experiment) -> str:

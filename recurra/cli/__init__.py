@@ -11,6 +11,7 @@ from recurra.cli.environment import lacking
 from recurra.cli.environment import need as need
 from recurra.cli.stopping import raise_on_signals as raise_on_signals
 from recurra.cli.streams import complain, guard
+from recurra.training.progress import Pace as Pace
 
 
 def main() -> None:

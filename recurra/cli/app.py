@@ -4,6 +4,7 @@ import json
 import os
 import sys
 from collections.abc import Callable
+from contextlib import nullcontext
 from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Annotated, Any, cast
@@ -159,10 +160,8 @@ def train_command(
     typed = {name: value for name, value in given if name in TYPED and value not in (None, [], ())}
     settings = merged(read_toml(config) if config else {}, typed, paths or [])
     allow(settings)
-    if out is None:
-        check_device()
-        raise typer.Exit(run(settings, build(settings), None, as_json, checkpoint))
-    need("results", "`recurra train --out`")
+    if out is not None:
+        need("results", "`recurra train --out`")
 
     def is_own(path: Path) -> bool:
         if checkpoint is None:
@@ -170,7 +169,7 @@ def train_command(
         check_device()
         return is_of_same_command(path, full_configuration(settings, build(settings)))
 
-    with Output(out, force, is_own) as output:
+    with Output(out, force, is_own) if out is not None else nullcontext() as output:
         check_device()
         raise typer.Exit(run(settings, build(settings), output, as_json, checkpoint))
 
@@ -200,8 +199,8 @@ def bench_command(
     from recurra.cli.bench import measure_all
     from recurra.learners import LEARNERS
 
-    asked = learner or list(LEARNERS), cell or ["rnn"], n or [32], seeds or [1, 20], streams or [1]
-    raise typer.Exit(measure_all(*asked, repeats, out))
+    asked = {"learner": learner or list(LEARNERS), "cell": cell or ["rnn"], "n": n or [32]}
+    raise typer.Exit(measure_all({**asked, "seeds": seeds or [1, 20], "streams": streams or [1]}, repeats, out))
 
 
 def _use_cores(count: int) -> None:
@@ -224,7 +223,8 @@ def _add_installed_commands() -> None:
         try:
             command = entry.load()
         except Exception as error:
-            command = _broken(entry, error)
+            why = error or type(error).__name__
+            command = _broken(f"The command {entry.name!r} of {package} cannot be loaded: {why}")
         if isinstance(command, typer.Typer):
             app.add_typer(command, name=entry.name)
         else:
@@ -235,9 +235,8 @@ def _package(entry: Any) -> str:
     return entry.dist.name if entry.dist else entry.value
 
 
-def _broken(entry: Any, error: Exception) -> Callable[[], None]:
-    """A command that says why the one of that name cannot be loaded. All others go on working."""
-    line = f"The command {entry.name!r} of {_package(entry)} cannot be loaded: {error or type(error).__name__}"
+def _broken(line: str) -> Callable[[], None]:
+    """A command that says why the one of its name cannot be loaded. All others go on working."""
 
     def command() -> None:
         raise CommandError(line)

@@ -9,10 +9,12 @@ import itertools
 import json
 import statistics
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import asdict, dataclass
+from operator import attrgetter
 from pathlib import Path
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -20,6 +22,7 @@ import numpy as np
 
 from recurra.cells import CELLS
 from recurra.cells.base import Cell
+from recurra.cli.output import folder_errors
 from recurra.cli.stopping import keep, on_leaving, undisturbed
 from recurra.cli.streams import NO_READER, complain, lost, say_lost
 from recurra.engine.experiment import Experiment
@@ -28,7 +31,7 @@ from recurra.engine.protocol import Engine, Members, Piece, Run
 from recurra.engine.scan import ScanEngine
 from recurra.learners import LEARNERS
 from recurra.network import Network
-from recurra.saved.whole_files import InUseError, held, try_place, write_whole
+from recurra.saved.whole_files import held, try_place, write_whole
 from recurra.step import LearningStep
 from recurra.studies.settings import SettingsError
 from recurra.tasks import Add
@@ -43,6 +46,8 @@ PRODUCT = 1024
 REPORT = "bench.json"
 #: The first steps of a run, from which the engine learns its pace; and a number of steps that is never reached.
 FEW_STEPS, ENDLESS = 32, 2**31 - 1
+#: how many networks run at once
+NETWORKS = attrgetter("seeds", "streams")
 
 
 def cell_of(kind: str, n: int) -> Cell:
@@ -51,7 +56,7 @@ def cell_of(kind: str, n: int) -> Cell:
 
 
 @dataclass(frozen=True)
-class Row:
+class StepTime:
     """One learner at one size: µs a step of one network, and the share it reaches of the machine's own rate."""
 
     learner: str
@@ -69,18 +74,12 @@ class Row:
     share: float
 
 
-def bench(
-    names: Sequence[str],
-    kinds: Sequence[str],
-    sizes: Sequence[int],
-    seeds: Sequence[int],
-    streams: Sequence[int],
-    repeats: int,
-) -> Iterator[Row]:
-    """Measure every combination that fits: a row for each, when it is done."""
-    for kind, n, name, count, width in itertools.product(kinds, sizes, names, seeds, streams):
-        if fits(name, kind, n, count * width):
-            yield measure(name, kind, n, count, width, repeats)
+def bench(asked: Mapping[str, Sequence[Any]], repeats: int) -> Iterator[StepTime]:
+    """Measure every combination of what is asked for that fits: each is yielded when it is done."""
+    axes = (asked[name] for name in ("cell", "n", "learner", "seeds", "streams"))
+    for kind, n, name, seeds, streams in itertools.product(*axes):
+        if fits(name, kind, n, seeds * streams):
+            yield measure(name, kind, n, seeds, streams, repeats)
 
 
 def fits(name: str, kind: str, n: int, networks: int) -> bool:
@@ -88,7 +87,7 @@ def fits(name: str, kind: str, n: int, networks: int) -> bool:
     return _state_bytes(name, cell_of(kind, n)) * networks <= MOST_BYTES
 
 
-def measure(name: str, kind: str, n: int, seeds: int, streams: int, repeats: int) -> Row:
+def measure(name: str, kind: str, n: int, seeds: int, streams: int, repeats: int) -> StepTime:
     """One row: pieces of a run as `train` takes them, and the machine measured after each."""
     cell = cell_of(kind, n)
     size = _state_bytes(name, cell)
@@ -97,12 +96,16 @@ def measure(name: str, kind: str, n: int, seeds: int, streams: int, repeats: int
     with prepared(name, cell, seeds, streams) as run:
         compile_seconds = time.perf_counter() - began
         pieces, _ = settled(run)
-        pairs = [(_seconds_a_step(pieces) / (seeds * streams), seconds(own)) for _ in range(repeats)]
-    micros = [1e6 * taken for taken, _ in pairs]
-    share = statistics.median(ideal * machine_time / taken for taken, machine_time in pairs)
+        micros, shares = [], []
+        for _ in range(repeats):
+            began = time.perf_counter()
+            steps = _steps(next(pieces)) * seeds * streams
+            taken = (time.perf_counter() - began) / steps
+            micros.append(1e6 * taken)
+            shares.append(ideal * seconds(own) / taken)
     spread = statistics.median(micros), min(micros), max(micros)
-    bound = "arithmetic" if name in ARITHMETIC else "bytes"
-    return Row(name, kind, n, seeds, streams, *spread, compile_seconds, size, bound, share)
+    bound, share = "arithmetic" if name in ARITHMETIC else "bytes", statistics.median(shares)
+    return StepTime(name, kind, n, seeds, streams, *spread, compile_seconds, size, bound, share)
 
 
 def prepared(name: str, cell: Cell, seeds: int, streams: int = 1, engine: Engine | None = None) -> Run:
@@ -124,12 +127,6 @@ def settled(run: Run) -> tuple[Iterator[Piece], int]:
 
 def _steps(piece: Piece) -> int:
     return piece.stop - piece.start
-
-
-def _seconds_a_step(pieces: Iterator[Piece]) -> float:
-    began = time.perf_counter()
-    piece = next(pieces)
-    return (time.perf_counter() - began) / _steps(piece)
 
 
 def _ideal(name: str, cell: Cell, walked: int) -> tuple[Callable[[], object], float]:
@@ -170,26 +167,18 @@ def seconds(call: Callable[[], object]) -> float:
     return time.perf_counter() - began
 
 
-def measure_all(
-    learners: Sequence[str],
-    cells: Sequence[str],
-    sizes: Sequence[int],
-    seeds: Sequence[int],
-    streams: Sequence[int],
-    repeats: int,
-    out: Path | None,
-) -> int:
+def measure_all(asked: Mapping[str, Sequence[Any]], repeats: int, out: Path | None) -> int:
     """Measure and print every combination that fits; the exit status."""
-    for what, asked, known in (("learner", learners, LEARNERS), ("cell", cells, CELLS)):
-        if unknown := [name for name in asked if name not in known]:
+    for what, known in (("learner", LEARNERS), ("cell", CELLS)):
+        if unknown := [name for name in asked[what] if name not in known]:
             raise SettingsError(f"There is no {what} {', '.join(unknown)}: choose from {', '.join(known)}.")
-    for what, numbers in (("n", sizes), ("seeds", seeds), ("streams", streams)):
-        if min(numbers) < 1:
-            raise SettingsError(f"`{what}` must be at least 1, and is {min(numbers)}.")
+    for what in ("n", "seeds", "streams"):
+        if min(asked[what]) < 1:
+            raise SettingsError(f"`{what}` must be at least 1, and is {min(asked[what])}.")
     with _place(out) if out else nullcontext():
         print("learner    cell    n seeds streams  µs a step of one network   compile s   of the machine")
-        rows: list[Row] = []
-        for row in bench(learners, cells, sizes, seeds, streams, repeats):
+        rows: list[StepTime] = []
+        for row in bench(asked, repeats):
             rows.append(row)
             _print_row(row)
             if out is None and isinstance(lost(), BrokenPipeError):  # nobody will ever see the others
@@ -200,7 +189,7 @@ def measure_all(
     return 0 if kept or out is None else 1
 
 
-def _print_row(row: Row) -> None:
+def _print_row(row: StepTime) -> None:
     spread = f"{row.micros:10.2f} ({row.least:.2f}..{row.most:.2f})"
     share = f"{row.share:4.0%} of its {row.bound}"
     print(
@@ -215,27 +204,14 @@ def _place(directory: Path) -> Iterator[None]:
     """Have the folder's report to oneself; a SettingsError, before anything is measured, if it cannot be written."""
     with ExitStack() as stack:
         on_leaving(stack.close)
-        try:
-            with undisturbed():
-                directory.mkdir(parents=True, exist_ok=True)
-                stack.enter_context(held(directory / REPORT))
-                try_place(directory / REPORT)
-        except InUseError:
-            raise SettingsError(
-                f"`out` is {directory}, which another `recurra bench` is using: wait until it has ended, or choose "
-                "another folder."
-            ) from None
-        except FileExistsError:
-            raise SettingsError(f"`out` is {directory}, which is a file: choose a folder.") from None
-        except OSError as error:
-            raise SettingsError(
-                f"`out` is {directory}, which cannot be written: {error.strerror or error}. Fix that, or choose "
-                "another folder."
-            ) from None
+        with folder_errors(directory), undisturbed():
+            directory.mkdir(parents=True, exist_ok=True)
+            stack.enter_context(held(directory / REPORT))
+            try_place(directory / REPORT)
         yield
 
 
-def _write_all(rows: Sequence[Row], directory: Path) -> bool:
+def _write_all(rows: Sequence[StepTime], directory: Path) -> bool:
     """The report, and the plots; whether it worked."""
     report = {"machine": machine(), "versions": versions(), "rows": [asdict(row) for row in rows]}
     files = {REPORT: json.dumps(report, indent=1) + "\n"}
@@ -251,32 +227,24 @@ def _write_all(rows: Sequence[Row], directory: Path) -> bool:
     return True
 
 
-def _networks(row: Row) -> tuple[int, int]:
-    return row.seeds, row.streams
-
-
-def _plot(rows: Sequence[Row]) -> str:
+def _plot(rows: Sequence[StepTime]) -> str:
     from recurra.pages import plots  # which needs an extra
 
+    of_count = itertools.groupby(sorted(rows, key=NETWORKS), NETWORKS)
+    panels = {count: list(own) for count, own in of_count}
+    sizes = sorted({row.n for row in rows})
     with plots.style():
-        counts = sorted({_networks(row) for row in rows})
-        figure = plots.sheet(3.1 * len(counts) + 2.2, 4.2)
-        panels = figure.subplots(1, len(counts), squeeze=False, sharey=True)[0]
-        figure.subplots_adjust(left=0.1, right=0.86 - 0.02 * (3 - len(counts)), bottom=0.14, top=0.9)
-        for axes, count in zip(panels, counts, strict=True):
-            for name in dict.fromkeys(row.learner for row in rows):
-                own = [row for row in rows if row.learner == name and _networks(row) == count]
-                line = [(row.n, row.micros) for row in own]
-                if line:
-                    axes.plot(*zip(*line, strict=True), label=plots.name(name), **plots.line_style(name, 1))
-            axes.set(
-                xscale="log",
-                yscale="log",
-                xlabel="units",
-                title=f"{count[0]} seed{'s' * (count[0] > 1)}" + f" × {count[1]} streams" * (count[1] > 1),
-            )
-            axes.set_xticks(sizes := sorted({row.n for row in rows}), [str(n) for n in sizes], minor=False)
+        figure = plots.sheet(3.1 * len(panels) + 2.2, 4.2)
+        figure.subplots_adjust(left=0.1, right=0.86 - 0.02 * (3 - len(panels)), bottom=0.14, top=0.9)
+        found = figure.subplots(1, len(panels), squeeze=False, sharey=True)[0]
+        for axes, ((seeds, streams), own) in zip(found, panels.items(), strict=True):
+            for name in dict.fromkeys(row.learner for row in own):
+                line = [(row.n, row.micros) for row in own if row.learner == name]
+                axes.plot(*zip(*line, strict=True), label=plots.name(name), **plots.line_style(name, 1))
+            title = f"{seeds} seed{'s' * (seeds > 1)}" + f" × {streams} streams" * (streams > 1)
+            axes.set(xscale="log", yscale="log", xlabel="units", title=title)
+            axes.set_xticks(sizes, [str(n) for n in sizes], minor=False)
             axes.minorticks_off()
-        panels[0].set_ylabel("µs a step of one network")
-        panels[-1].legend(loc="center left", bbox_to_anchor=(1.02, 0.5), frameon=False, fontsize=7.5)
+        found[0].set_ylabel("µs a step of one network")
+        found[-1].legend(loc="center left", bbox_to_anchor=(1.02, 0.5), frameon=False, fontsize=7.5)
         return plots.svg(figure, "bench")

@@ -4,7 +4,7 @@ import errno
 import itertools
 import os
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -20,41 +20,55 @@ if TYPE_CHECKING:
 FULL = (errno.ENOSPC, errno.EFBIG, getattr(errno, "EDQUOT", errno.ENOSPC))
 
 
+def refused(option: str, value: object, why: str) -> SettingsError:
+    """The error that says why the value of an option cannot be used."""
+    return SettingsError(f"`{option}` is {value}, {why}")
+
+
 def claim_file(option: str, path: Path, stack: ExitStack, check: Callable[[Path], None]) -> None:
     """Have a file to oneself until the stack is closed, or the process left.
 
     Raises a SettingsError, before anything is computed, if the file could not be written, or if `check` does.
     """
     try:
-        _check_name(option, path)
+        if path.is_symlink() and not path.exists():
+            link = f"a link to {os.readlink(path)}, which does not exist"
+            raise refused(option, path, f"{link}: remove the link, or choose another name.")
+        if path.is_dir():
+            example = f", such as {path / 'runs.nc'}" if option == "out" else ""
+            raise refused(option, path, f"which is a folder: add a file name{example}.")
+        if not path.parent.is_dir():
+            raise refused(option, path, f"and there is no folder {path.parent}: create it first.")
+        if path.exists() and not path.is_file():
+            raise refused(option, path, "which is not an ordinary file: choose another name.")
         check(path)
         on_leaving(stack.close)
         with undisturbed():
             stack.enter_context(held(path))
             try_place(path)
     except InUseError:
-        raise SettingsError(
-            f"`{option}` is {path}, which another run is writing: wait until it has ended, or choose another name."
-        ) from None
+        why = "which another run is writing: wait until it has ended, or choose another name."
+        raise refused(option, path, why) from None
     except OSError as error:
         if error.errno not in FULL:
             stack.close()
-            raise SettingsError(f"`{option}` is {path}, which cannot be written: {error.strerror or error}.") from None
+            raise refused(option, path, f"which cannot be written: {error.strerror or error}.") from None
 
 
-def _check_name(option: str, path: Path) -> None:
-    if path.is_symlink() and not path.exists():
-        raise SettingsError(
-            f"`{option}` is {path}, a link to {os.readlink(path)}, which does not exist: remove the link, or choose "
-            "another name."
-        )
-    if path.is_dir():
-        example = f", such as {path / 'runs.nc'}" if option == "out" else ""
-        raise SettingsError(f"`{option}` is {path}, which is a folder: add a file name{example}.")
-    if not path.parent.is_dir():
-        raise SettingsError(f"`{option}` is {path}, and there is no folder {path.parent}: create it first.")
-    if path.exists() and not path.is_file():
-        raise SettingsError(f"`{option}` is {path}, which is not an ordinary file: choose another name.")
+@contextmanager
+def folder_errors(folder: Path, may_be_full: bool = False) -> Iterator[None]:
+    """What is done within tells whether the folder of `--out` can be written; a SettingsError says why it cannot."""
+    try:
+        yield
+    except InUseError:
+        why = "which another run is using: wait until it has ended, or choose another folder."
+        raise refused("out", folder, why) from None
+    except FileExistsError:
+        raise refused("out", folder, "which is a file: choose a folder.") from None
+    except OSError as error:
+        if not (may_be_full and error.errno in FULL):
+            why = f"which cannot be written: {error.strerror or error}. Fix that, or choose another folder."
+            raise refused("out", folder, why) from None
 
 
 class Output:
@@ -83,7 +97,7 @@ class Output:
         if path.exists() and not self._force:
             self._own = _identity(path)  # if it changes from now on, it is no longer the job's own
             if not self._is_own(path):
-                raise SettingsError(f"`out` is {path}, which exists: choose another name, or replace it with --force.")
+                raise refused("out", path, "which exists: choose another name, or replace it with --force.")
 
     def save(self, data: "xarray.Dataset", last: bool) -> bool:
         """Keep the data in the place of what this job kept before; whether it worked. The first failure is said."""

@@ -4,15 +4,18 @@ import json
 import math
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from functools import partial, wraps
+from inspect import Signature, signature
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
 from recurra.cli import stopping
 from recurra.cli.environment import check_device, lacking, need
 from recurra.cli.streams import complain
-from recurra.cli.tables import print_table
+from recurra.cli.tables import counted, print_table
 from recurra.studies.settings import SettingsError
 from recurra.training.console import say
 
@@ -20,7 +23,7 @@ if TYPE_CHECKING:
     import xarray
 
     from recurra.studies.folder import Folder
-    from recurra.training.places.base import Place, Tls
+    from recurra.training.places.base import Place
 
 PANEL = "Where it runs"
 
@@ -29,33 +32,91 @@ def _where(flag: str, what: str, **how: Any) -> Any:
     return typer.Option(flag, help=what, rich_help_panel=PANEL, **how)
 
 
+@dataclass(frozen=True)
+class Where:
+    """Where a study runs: options that commands take as one argument, `where`."""
+
+    local: Annotated[bool, _where("--local", "Run here, on all cores or GPUs. This is the default.")] = False
+    workers: Annotated[
+        int | None, _where("--workers", "Run here, in so many processes that share the cores.", min=1)
+    ] = None
+    cluster: Annotated[
+        str | None, _where("--cluster", "Run on a Dask cluster: its scheduler's address, such as tcp://host:8786.")
+    ] = None
+    slurm: Annotated[
+        Path | None, _where("--slurm", "Run in jobs of SLURM: a TOML file of options of dask-jobqueue.")
+    ] = None
+    tls_ca_file: Annotated[Path | None, _where("--tls-ca-file", "For tls:// addresses: the authority's file.")] = None
+    tls_cert: Annotated[Path | None, _where("--tls-cert", "For tls:// addresses: this machine's certificate.")] = None
+    tls_key: Annotated[Path | None, _where("--tls-key", "For tls:// addresses: the certificate's key.")] = None
+
+    def place(self) -> "Callable[[], Place]":
+        """What makes the place that was asked for; what cannot be is refused at once."""
+        asked = [f"--{name}" for name in ("local", "workers", "cluster", "slurm") if getattr(self, name)]
+        files = [self.tls_ca_file, self.tls_cert, self.tls_key]
+        if len(asked) > 1:
+            raise SettingsError(f"{' and '.join(asked)} say different things about where to run: choose one.")
+        if any(files) and not self.cluster:
+            raise SettingsError("--tls-ca-file, --tls-cert and --tls-key belong to --cluster tls://…: leave them out.")
+        if self.workers:
+            need("scale", "--workers", "distributed")
+            from recurra.training.places.workers import Processes
+
+            return partial(Processes, self.workers)
+        if self.cluster:
+            need("scale", "--cluster", "distributed")
+            from recurra.training.places.base import Tls
+            from recurra.training.places.dask import Cluster
+
+            if any(files) and not all(files):
+                raise SettingsError("TLS needs all of --tls-ca-file, --tls-cert and --tls-key: give the missing ones.")
+            return partial(Cluster, self.cluster, Tls(*cast(Any, files)) if any(files) else None)
+        if self.slurm:
+            need("scale", "--slurm", "distributed", "dask_jobqueue")
+            from recurra.studies.slurm import Slurm
+
+            jobs = Slurm(self.slurm)
+            return lambda: jobs
+        from recurra.training.places.dispatching import Local
+
+        return Local
+
+    def in_words(self) -> str:
+        """Where a study runs, in words."""
+        if self.cluster:
+            return "a Dask cluster"
+        if self.slurm:
+            return "jobs of a queue"
+        return f"{self.workers} processes of one machine" if self.workers else "one machine"
+
+
+def _with_place(command: Callable[..., None]) -> Callable[..., None]:
+    """The command with the options of `Where` in the place of its last argument."""
+    own, options = signature(command).parameters, signature(Where).parameters
+
+    @wraps(command)
+    def run(**given: Any) -> None:
+        where = Where(**{name: given.pop(name) for name in options})
+        command(**given, where=where)
+
+    # Typer reads the options of a command from its signature.
+    run.__signature__ = Signature([*list(own.values())[:-1], *options.values()])  # pyright: ignore
+    return run
+
+
 StudyFile = Annotated[Path, typer.Argument(help="TOML file of the study.", metavar="STUDY")]
 Out = Annotated[Path, typer.Option("--out", help="Folder for what is finished, the data set and the page.")]
-Local = Annotated[bool, _where("--local", "Run here, on all cores or GPUs. This is the default.")]
-Workers = Annotated[int | None, _where("--workers", "Run here, in so many processes that share the cores.", min=1)]
-Cluster = Annotated[
-    str | None, _where("--cluster", "Run on a Dask cluster: its scheduler's address, such as tcp://host:8786.")
-]
-Slurm = Annotated[Path | None, _where("--slurm", "Run in jobs of SLURM: a TOML file of options of dask-jobqueue.")]
-CaFile = Annotated[Path | None, _where("--tls-ca-file", "For tls:// addresses: the authority's file.")]
-Cert = Annotated[Path | None, _where("--tls-cert", "For tls:// addresses: this machine's certificate.")]
-Key = Annotated[Path | None, _where("--tls-key", "For tls:// addresses: the certificate's key.")]
 
 
+@_with_place
 def sweep_command(
     study: StudyFile,
     out: Out = Path("sweep"),
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Say how much there is to do, and stop.")] = False,
-    local: Local = False,
-    workers: Workers = None,
-    cluster: Cluster = None,
-    slurm: Slurm = None,
     print_job: Annotated[
         bool, typer.Option("--print-job", help="With --slurm: show the job's script, and stop.")
     ] = False,
-    tls_ca_file: CaFile = None,
-    tls_cert: Cert = None,
-    tls_key: Key = None,
+    where: Where = Where(),
 ) -> None:
     """Train every network of a study, and keep each as it is finished. The same command goes on after a stop.
 
@@ -63,9 +124,11 @@ def sweep_command(
     """
     need("results", "`recurra sweep`")
     with _readable_errors():
-        make = _place_of(local, workers, cluster, slurm, (tls_ca_file, tls_cert, tls_key))
-        if print_job:
-            _print_job(slurm, make)
+        make = where.place()
+        if print_job:  # and submit nothing
+            if where.slurm is None:
+                raise SettingsError("--print-job shows the job of --slurm: add --slurm template.toml.")
+            print(cast(Any, make()).print_job())
             return
         from recurra.studies.study import Study
 
@@ -73,8 +136,8 @@ def sweep_command(
         check_device()
         if dry_run:
             _estimate(read, out)
-            return
-        _carry_out(read, out, make(), _place_in_words(workers, cluster, slurm))
+        else:
+            _carry_out(read, out, make(), where.in_words())
 
 
 def _carry_out(study: Any, out: Path, place: "Place", where: str) -> None:
@@ -82,21 +145,17 @@ def _carry_out(study: Any, out: Path, place: "Place", where: str) -> None:
     from recurra.studies.sweep import Sweep, made_by
 
     folder = Folder(out)
-    with folder.held(study, lambda: Sweep(study).known_as()):
+    with folder.held(study, lambda groups: Sweep(study).kept(groups).has_all()):
         sweep = Sweep(folder.study())  # its points are numbered in the order of its own file
         stopping.hand_over()
-        try:
+        with _interruptible("groups", out):
             failures = sweep.run(folder, place)
-        except KeyboardInterrupt as error:
-            status = stopping.status(error)
-            say(f"Interrupted: finished groups are kept in {out}, and the same command goes on from there.")
-            raise typer.Exit(status) from None
         folder.remember(made_by(where, failures))
         data = sweep.dataset(folder)
         _show(folder, data)
     if failures:
         count = len({point for each in failures for point in each["points"]})
-        complain(f"{count:,} point{'s' * (count != 1)} failed; the page says why. The same command tries again.")
+        complain(f"{counted(count, 'point')} failed; the page says why. The same command tries again.")
         raise typer.Exit(1)
 
 
@@ -110,20 +169,18 @@ def _estimate(study: Any, out: Path) -> None:
         folder.check(study)
         study = folder.study()
     sweep = Sweep(study)
-    done = sweep.done(folder)
+    done = sweep.kept(folder.groups).done()
     found = sweep.estimate(sweep.networks.batches(done))
     networks = len(sweep.points) * len(study.seeds)
-    rows = [
-        ("Networks", f"{networks:,} ({_count(len(sweep.points), 'point')}, {_count(len(study.seeds), 'seed')})"),
-        *([("Finished", f"{len(done):,}")] if done else []),
-        ("Programs", f"{found['programs']:,}"),
-        ("Network-steps", f"{found['network_steps']:,}"),
-        (
-            "About",
-            f"{_duration(found['seconds'])} on this machine, {_duration(found['compile_seconds'])} of it to compile",
-        ),
-    ]
-    print_table(("What there is to do", ""), rows)
+    compiling = f"{_duration(found['compile_seconds'])} of it to compile"
+    rows = {
+        "Networks": f"{networks:,} ({counted(len(sweep.points), 'point')}, {counted(len(study.seeds), 'seed')})",
+        **({"Finished": f"{len(done):,}"} if done else {}),
+        "Programs": f"{found['programs']:,}",
+        "Network-steps": f"{found['network_steps']:,}",
+        "About": f"{_duration(found['seconds'])} on this machine, {compiling}",
+    }
+    print_table(("What there is to do", ""), list(rows.items()))
 
 
 def show_command(
@@ -142,23 +199,17 @@ def show_command(
         from recurra.studies.sweep import Sweep
 
         data = Sweep(found.study()).dataset(found)
-        if as_json:
-            _print_json(data)
-        else:
+        if not as_json:
             _show(found, data)
+            return
+        from recurra.studies.pages.choosing import chosen
+
+        best = [_finite(asdict(each)) for each in chosen(data)]
+        print(json.dumps(best, indent=2, allow_nan=False))
 
 
-def tune_command(
-    study: StudyFile,
-    out: Out = Path("tune"),
-    local: Local = False,
-    workers: Workers = None,
-    cluster: Cluster = None,
-    slurm: Slurm = None,
-    tls_ca_file: CaFile = None,
-    tls_cert: Cert = None,
-    tls_key: Key = None,
-) -> None:
+@_with_place
+def tune_command(study: StudyFile, out: Out = Path("tune"), where: Where = Where()) -> None:
     """Search the settings that a study chooses at random, for each of its cases, and confirm them on fresh seeds.
 
     Several processes may work on one folder at the same time. The same command goes on after a stop.
@@ -166,7 +217,7 @@ def tune_command(
     need("scale", "`recurra tune`", "optuna")
     need("results", "`recurra tune`")
     with _readable_errors():
-        make = _place_of(local, workers, cluster, slurm, (tls_ca_file, tls_cert, tls_key))
+        make = where.place()
         from recurra.studies.folder import Folder
         from recurra.studies.study import Study
         from recurra.studies.tuning.search import tune
@@ -178,22 +229,14 @@ def tune_command(
         folder.claim(read, search=True)
         stopping.keep(stopping.raise_once)
         try:
-            with place:
+            with _interruptible("trials", out), place:
                 tune(read, folder, place)
         except OSError as error:  # the journal
             raise NotKeptError(
                 f"{out} could not be written: {error.strerror or error}. Trials that were kept before are whole. Fix "
                 "that, and the same command goes on."
             ) from None
-        except KeyboardInterrupt as error:
-            status = stopping.status(error)
-            say(f"Interrupted: finished trials are kept in {out}, and the same command goes on from there.")
-            raise typer.Exit(status) from None
         _show_search(folder)
-
-
-def _count(number: int, what: str) -> str:
-    return f"{number:,} {what}{'s' * (number != 1)}"
 
 
 def _duration(seconds: float) -> str:
@@ -201,7 +244,18 @@ def _duration(seconds: float) -> str:
     for name, size in (("days", 86400), ("hours", 3600), ("minutes", 60)):
         if seconds >= 2 * size:
             return f"{seconds / size:.1f} {name}"
-    return _count(round(seconds), "second")
+    return counted(round(seconds), "second")
+
+
+@contextmanager
+def _interruptible(finished: str, out: Path) -> Iterator[None]:
+    """A stop ends the command with a line that says what is kept."""
+    try:
+        yield
+    except KeyboardInterrupt as error:
+        status = stopping.status(error)
+        say(f"Interrupted: finished {finished} are kept in {out}, and the same command goes on from there.")
+        raise typer.Exit(status) from None
 
 
 @contextmanager
@@ -218,67 +272,6 @@ def _readable_errors() -> Iterator[None]:
         raise typer.Exit(1) from None
     except (FolderError, PlaceError) as error:
         raise SettingsError(str(error)) from None
-
-
-def _place_of(
-    local: bool, workers: int | None, cluster: str | None, slurm: Path | None, tls: tuple[Path | None, ...]
-) -> "Callable[[], Place]":
-    """What makes the place that was asked for; what cannot be is refused at once."""
-    asked = [
-        option
-        for option, value in (("--local", local), ("--workers", workers), ("--cluster", cluster), ("--slurm", slurm))
-        if value
-    ]
-    if len(asked) > 1:
-        raise SettingsError(f"{' and '.join(asked)} say different things about where to run: choose one.")
-    if any(tls) and not cluster:
-        raise SettingsError("--tls-ca-file, --tls-cert and --tls-key belong to --cluster tls://…: leave them out.")
-    if workers or cluster:
-        need("scale", asked[0], "distributed")
-    if slurm:
-        need("scale", "--slurm", "distributed", "dask_jobqueue")
-    if workers:
-        from recurra.training.places.workers import Processes
-
-        return lambda: Processes(workers)
-    if cluster:
-        from recurra.training.places.dask import Cluster as Dask
-
-        files = _tls(tls)
-        return lambda: Dask(cluster, files)
-    if slurm:
-        from recurra.studies.slurm import Slurm as Jobs
-
-        jobs = Jobs(slurm)
-        return lambda: jobs
-    from recurra.training.places.dispatching import Local as Here
-
-    return Here
-
-
-def _tls(files: tuple[Path | None, ...]) -> "Tls | None":
-    from recurra.training.places.base import Tls
-
-    if not any(files):
-        return None
-    ca_file, cert, key = files
-    if ca_file is None or cert is None or key is None:
-        raise SettingsError("TLS needs all of --tls-ca-file, --tls-cert and --tls-key: give the missing ones.")
-    return Tls(ca_file, cert, key)
-
-
-def _print_job(slurm: Path | None, make: Callable[[], Any]) -> None:
-    """Print the script of a job, and submit nothing."""
-    if slurm is None:
-        raise SettingsError("--print-job shows the job of --slurm: add --slurm template.toml.")
-    print(make().print_job())
-
-
-def _place_in_words(workers: int | None, cluster: str | None, slurm: Path | None) -> str:
-    """Where a study runs, in words."""
-    if cluster:
-        return "a Dask cluster"
-    return "jobs of a queue" if slurm else f"{workers} processes of one machine" if workers else "one machine"
 
 
 def _show(folder: "Folder", data: "xarray.Dataset") -> None:
@@ -314,15 +307,6 @@ def _print_with_notes(table: Any) -> None:
     print_table(table.header, table.rows)
     for note in table.notes:
         print(note)
-
-
-def _print_json(data: "xarray.Dataset") -> None:
-    """Print the best settings for programs."""
-    from dataclasses import asdict
-
-    from recurra.studies.pages.choosing import chosen
-
-    print(json.dumps([_finite(asdict(each)) for each in chosen(data)], indent=2, allow_nan=False))
 
 
 def _finite(value: Any) -> Any:

@@ -71,13 +71,7 @@ def merged(file: Mapping[str, Any], typed: Mapping[str, Any], paths: Sequence[st
     return checked({**{k: v for k, v in typed.items() if k != "learners"}, **flattened, **own, "learners": learners})
 
 
-def run(
-    settings: Settings,
-    parts: Parts,
-    output: Output | None,
-    as_json: bool,
-    checkpoint: Path | None = None,
-) -> int:
+def run(settings: Settings, parts: Parts, output: Output | None, as_json: bool, checkpoint: Path | None) -> int:
     """Train each learner in turn and keep what is finished; the exit status."""
     import jax
 
@@ -93,6 +87,7 @@ def run(
     how = {name: getattr(settings, name) for name in ("steps", "seeds", "streams", "key", "window")}
     how["engine"] = engine_of(settings.engine)
     *_, last = parts.learners
+    exhausted = jax.errors.JaxRuntimeError, MemoryError, OverflowError
     stopping.hand_over()
     _say_what_is_logged()
     try:
@@ -100,18 +95,10 @@ def run(
             try:
                 how["checkpoint"] = files.get(name)
                 results[name] = recurra.train(parts.network, learner, parts.task, optimizer=parts.optimizer, **how)
-            except DoesNotFitError as error:  # another learner may fit
-                failed[name] = str(error)
-                complain(f"{name} failed: {error}")
-                continue
-            except recurra.CheckpointError as error:
-                if not results:
+            except (DoesNotFitError, recurra.CheckpointError, *exhausted) as error:  # another learner may fit
+                if isinstance(error, recurra.CheckpointError) and not results:
                     raise SettingsError(str(error)) from None
-                failed[name] = str(error)
-                complain(f"{name} failed: {error}")
-                continue
-            except (jax.errors.JaxRuntimeError, MemoryError, OverflowError) as error:  # another learner may fit
-                failed[name] = _reason(error)
+                failed[name] = _reason(error) if isinstance(error, exhausted) else str(error)
                 complain(f"{name} failed: {failed[name]}")
                 continue
             except Interrupted as error:
@@ -125,7 +112,8 @@ def run(
         kept = _save(results, config, output, True)
     kept = kept or _save(results, config, output, True)  # there may be room by now
 
-    summaries = sorted((_summary(name, result) for name, result in results.items()), key=_badness, reverse=True)
+    badness = lambda each: float("inf") if each["final_loss"] is None else each["final_loss"]
+    summaries = sorted((_summary(name, result) for name, result in results.items()), key=badness, reverse=True)
     missing = [name for name in parts.learners if name not in results and name not in failed]
     if as_json:
         report = {"version": recurra.__version__, "config": config, "results": summaries, "failed": failed}
@@ -229,10 +217,6 @@ def _summary(name: str, result: "Result") -> dict[str, Any]:
     }
 
 
-def _badness(summary: Mapping[str, Any]) -> float:
-    return float("inf") if summary["final_loss"] is None else summary["final_loss"]
-
-
 def _print_summaries(summaries: list[dict[str, Any]]) -> None:
     if not summaries:
         return
@@ -253,9 +237,10 @@ def _print_summaries(summaries: list[dict[str, Any]]) -> None:
 
 
 def _interruption(results: "Mapping[str, Result]", steps: int, missing: list[str]) -> str:
-    cut = [
+    parts = [
         f"{name} stopped after {result.steps:,} of {steps:,} steps"
         for name, result in results.items()
         if result.interrupted
     ]
-    return "Interrupted: " + "; ".join([*cut, *([f"not trained: {', '.join(missing)}"] if missing else [])]) + "."
+    parts += [f"not trained: {', '.join(missing)}"] if missing else []
+    return f"Interrupted: {'; '.join(parts)}."

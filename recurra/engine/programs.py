@@ -18,7 +18,7 @@ from recurra.engine.experiment import Experiment
 from recurra.tasks.base import Task
 
 
-class Program(NamedTuple):
+class SharedProgram(NamedTuple):
     """Experiments that share a program.
 
     `rows` tells which of the given ones they are, and `experiment` is the first. `numbers` has its structure, with an
@@ -29,13 +29,17 @@ class Program(NamedTuple):
     rows: list[int]
     numbers: PyTree
 
+    def of(self, at: Sequence[int], rows: list[int]) -> "SharedProgram":
+        """The same program for some of its experiments, those at these places, which are called `rows` there."""
+        return SharedProgram(self.experiment, rows, self.numbers_of(at))
+
     def numbers_of(self, rows: Sequence[int] | np.ndarray) -> PyTree:
         """The numbers of these of its experiments, as `Members` takes them."""
         at = np.asarray(rows)
         return jax.tree.map(lambda leaf: leaf[at], self.numbers)
 
 
-def programs(experiments: Sequence[PyTree[Experiment]]) -> list[Program]:
+def programs(experiments: Sequence[PyTree[Experiment]]) -> list[SharedProgram]:
     """The programs that serve these experiments, or trees of experiments, in the order in which they come up.
 
     A number on its own always counts as one that may differ, so that it does not matter for the program which of them
@@ -57,12 +61,12 @@ def programs(experiments: Sequence[PyTree[Experiment]]) -> list[Program]:
     return [_program(experiments[rows[0]], [flat[row] for row in rows], rows) for rows in alike.values()]
 
 
-def _program(first: PyTree[Experiment], flat: list[tuple[list, Any]], rows: list[int]) -> Program:
+def _program(first: PyTree[Experiment], flat: list[tuple[list, Any]], rows: list[int]) -> SharedProgram:
     traced = jax.tree.map(lambda each: each.traced, first, is_leaf=_is_experiment)
     leaves, structure = jax.tree.flatten(traced)
     columns = zip(*(leaves for leaves, _ in flat), strict=True)
     stacked = [_stacked(column, like) for column, like in zip(columns, leaves, strict=True)]
-    return Program(first, rows, jax.tree.unflatten(structure, stacked))
+    return SharedProgram(first, rows, jax.tree.unflatten(structure, stacked))
 
 
 def _stacked(column: tuple, like: Any) -> Any:

@@ -45,12 +45,12 @@ class HalfWidth:
         """The half-width; nan if no error is known yet."""
         return max(self._width, 0.0) if self._weight else math.nan
 
-    def numbers(self) -> list[float]:
+    def arrays(self) -> np.ndarray:
         """All it knows."""
-        return [self._width, self._error, self._weight]
+        return np.array([self._width, self._error, self._weight])
 
     def restore(self, numbers: Any) -> None:
-        """Take up what `numbers` returned."""
+        """Take up what `arrays` returned."""
         self._width, self._error, self._weight = map(float, numbers)
 
 
@@ -128,7 +128,7 @@ class Intervals:
 
     def state_arrays(self) -> dict[str, np.ndarray]:
         """All numbers that a file keeps of the model."""
-        own = {"widths": np.array([width.numbers() for width in self._widths]), "waiting": self._waiting.arrays()}
+        own = {"widths": np.array([width.arrays() for width in self._widths]), "waiting": self._waiting.arrays()}
         return {**own, **keeping.under("model", self.model.state_arrays())}
 
     def description(self) -> dict[str, Any]:

@@ -184,7 +184,7 @@ class Kind(NamedTuple):
     target: type = jax.Array
 
 
-class Layout(NamedTuple):
+class RowShape(NamedTuple):
     """The numbers of a row, for each stream: inputs, label, and whether it is there."""
 
     streams: int
@@ -218,7 +218,7 @@ def _program(leaves: tuple, structure: Any, packing: Packing, kind: Kind) -> Pro
     fixed = jax.tree.unflatten(structure, leaves)
     network = fixed.learning.network
     n_label = sum(network.cell.widths) if kind.target is GivenCredit else fixed.n_out
-    layout = Layout(fixed.learning.streams, fixed.n_in, n_label)
+    row_shape = RowShape(fixed.learning.streams, fixed.n_in, n_label)
 
     def run(*arguments: Array) -> tuple[Array, ...]:
         *packed, rows = arguments
@@ -228,7 +228,7 @@ def _program(leaves: tuple, structure: Any, packing: Packing, kind: Kind) -> Pro
             step = eqx.combine(numbers, fixed)
 
             def one(i: Array, running: tuple[OnlineState, Array]) -> tuple[OnlineState, Array]:
-                state, output, is_fine = _taken(step, kind, layout, running[0], rows[i])
+                state, output, is_fine = _taken(step, kind, row_shape, running[0], rows[i])
                 out = jnp.concatenate([output.reshape(-1), is_fine.astype(outs.dtype)[None]])
                 return state, jax.lax.dynamic_update_slice(running[1], out[None], (i, jnp.int32(0)))
 
@@ -244,7 +244,7 @@ def _program(leaves: tuple, structure: Any, packing: Packing, kind: Kind) -> Pro
         return jax.lax.while_loop(lambda running: ~running[1], all_rows, (tuple(packed), jnp.zeros((), bool)))[0]
 
     with jax.default_device(core_device()):
-        rows = jax.ShapeDtypeStruct(layout.shape, network.cell.dtype)
+        rows = jax.ShapeDtypeStruct(row_shape.shape, network.cell.dtype)
         traced = jax.jit(run).trace(*_packed_shapes(packing), rows)
         small, few = multiplies_small(traced.jaxpr.jaxpr), "told" in kind.actions  # only the first rows are told of
         options: Any = options_for("cpu", runs_once=few, products_in_loop=small)
@@ -257,11 +257,11 @@ def _packed_shapes(packing: Packing) -> tuple[Any, ...]:
 
 
 def _taken(
-    step: OnlineStep, kind: Kind, layout: Layout, state: OnlineState, row: Float[Array, "streams numbers"]
+    step: OnlineStep, kind: Kind, row_shape: RowShape, state: OnlineState, row: Float[Array, "streams numbers"]
 ) -> tuple[OnlineState, Array, Array]:
     """One row: the next state, the prediction, and whether everything in and about it is finite."""
-    cells = row[0] if layout.streams == 1 else row
-    x, y, present = cells[..., : layout.n_in], cells[..., layout.n_in : -1], cells[..., -1] > 0
+    cells = row[0] if row_shape.streams == 1 else row
+    x, y, present = cells[..., : row_shape.n_in], cells[..., row_shape.n_in : -1], cells[..., -1] > 0
     output = jnp.zeros((*cells.shape[:-1], step.n_out), row.dtype)
     is_fine = jnp.all(jnp.isfinite(row))
     if kind.actions == ("observe", "learn"):

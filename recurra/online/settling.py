@@ -2,6 +2,7 @@
 
 from collections import deque
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import jax
 import numpy as np
@@ -9,7 +10,7 @@ import numpy as np
 from recurra.online.rows import Rows
 
 #: takes what was predicted, and the label it should have been
-Settle = Callable[[np.ndarray, np.ndarray], None]
+Settle = Callable[[np.ndarray, Any], None]
 
 
 class Waiting:
@@ -18,19 +19,20 @@ class Waiting:
     def __init__(self, horizon: int):
         self.horizon, self._queue = horizon, deque()
 
-    def row(self, prediction: np.ndarray, y: np.ndarray, is_present: bool, settle: Settle) -> Iterator[np.ndarray]:
+    def pass_on(self, prediction: np.ndarray) -> np.ndarray | None:
+        """Take in a prediction made at this row, and hand out the one whose label comes now; None before the first."""
+        self._queue.append(prediction)
+        return self._queue.popleft() if len(self._queue) > self.horizon else None
+
+    def row(self, prediction: np.ndarray, y: Any, is_present: bool, settle: Settle) -> Iterator[np.ndarray]:
         """One row: yields the prediction once, when all labels known at this time are settled."""
+        due = self.pass_on(prediction)
         if not self.horizon:
             yield prediction
-            if is_present:
-                settle(prediction, y)
-            return
-        if len(self._queue) == self.horizon:
-            earlier = self._queue.popleft()
-            if is_present:
-                settle(earlier, y)
-        yield prediction
-        self._queue.append(prediction)
+        if due is not None and is_present:
+            settle(due, y)
+        if self.horizon:
+            yield prediction
 
     def copy(self) -> "Waiting":
         """The same, to go back to."""

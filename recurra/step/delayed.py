@@ -21,7 +21,7 @@ from recurra.step.learning import LearningStep
 from recurra.step.types import GivenCredit, GivenError, LearningState, Outcome
 
 
-class Row(NamedTuple):
+class WaitingRow(NamedTuple):
     """An input without its label yet, the output it led to, and what the caller wants to find again."""
 
     x: Float[Array, "*streams n_in"]
@@ -38,7 +38,7 @@ class DelayedState(NamedTuple):
 
     learning: LearningState
     lead: State
-    waiting: Row
+    waiting: WaitingRow
     oldest: Int[Array, ""]
     filled: Int[Array, ""]
 
@@ -70,7 +70,7 @@ class DelayedStep(checks.Part):
         step, network = self.step, self.step.network
         zeros = lambda width: step.in_every_stream(jnp.zeros(width, network.cell.dtype))
         reset = step.in_every_stream(jnp.zeros((), bool)) if learning.first is not None else None
-        row = Row(zeros(network.cell.n_in), zeros(network.n_out), reset, note)
+        row = WaitingRow(zeros(network.cell.n_in), zeros(network.n_out), reset, note)
         ring = jax.tree.map(lambda leaf: jnp.zeros((self.rows, *leaf.shape), leaf.dtype), row)
         zero = jnp.zeros((), "int32")
         return DelayedState(learning, learning.a, ring, zero, zero)
@@ -92,10 +92,10 @@ class DelayedStep(checks.Part):
         if reset is None and state.waiting.reset is not None:  # the ring has a place for it
             reset = self.step.in_every_stream(jnp.zeros((), bool))
         lead, output = self.step.over_streams(look)(state.lead, x, reset)
-        waiting = self._put(state, Row(x, output, reset, note))
+        waiting = self._put(state, WaitingRow(x, output, reset, note))
         return state._replace(lead=lead, waiting=waiting, filled=state.filled + 1), output
 
-    def _put(self, state: DelayedState, row: Row) -> Row:
+    def _put(self, state: DelayedState, row: WaitingRow) -> WaitingRow:
         if self.rows == 1:  # with no index to compute, the compiler sees that this row is the oldest
             return jax.tree.map(lambda leaf: leaf[None], row)
         return put(state.waiting, state.oldest + state.filled, row)
@@ -107,7 +107,7 @@ class DelayedStep(checks.Part):
         """
         return state._replace(lead=state.learning.a)
 
-    def oldest(self, state: DelayedState) -> Row:
+    def oldest(self, state: DelayedState) -> WaitingRow:
         """The row whose label comes next."""
         return jax.tree.map(lambda rows: rows[0 if self.rows == 1 else state.oldest], state.waiting)
 

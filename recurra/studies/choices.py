@@ -1,18 +1,21 @@
 """What a study varies: settings by name, how each varies, and the combinations that they make.
 
 A setting varies over a list, over spaced values, along with others, or by a random choice. A combination leaves out
-what has no effect in it.
+what has no effect in it. The combinations that are listed are *cases*; with random choices drawn they are *points*.
 """
 
 import functools
 import hashlib
 import itertools
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from recurra.studies.language import Kind, decides, effective, path_of, plan_of
+from recurra.studies.blueprints import blueprints
+from recurra.studies.effects import decides, effective
+from recurra.studies.language import Kind
+from recurra.training.aliases import path_of
 
 if TYPE_CHECKING:
     import numpy as np
@@ -26,50 +29,34 @@ DIGITS = 12
 MANY_TIMES = 10
 
 
-def kind_of(values: Sequence[Value]) -> Kind:
-    """What the values are."""
-    return "flag" if isinstance(values[0], bool) else "text" if isinstance(values[0], str) else "number"
-
-
-def far_apart(values: Sequence[Value]) -> bool:
-    """Whether the values are numbers that a linear axis would show badly."""
-    if kind_of(values) != "number":
-        return False
-    numbers = [float(each) for each in values]
-    return min(numbers) > 0 and max(numbers) >= MANY_TIMES * min(numbers)
-
-
-class _Given:
-    """What a list that is written in the file says of itself."""
+@dataclass(frozen=True)
+class _Written:
+    """Values that are written in the file, all different and of one kind."""
 
     values: tuple[Value, ...]
 
     @property
     def kind(self) -> Kind:
-        return kind_of(self.values)
+        """What the values are."""
+        first = self.values[0]
+        return "flag" if isinstance(first, bool) else "text" if isinstance(first, str) else "number"
 
     @property
     def log(self) -> bool:
-        return far_apart(self.values)
+        """Whether the values are numbers that a linear axis would show badly."""
+        numbers = [float(each) for each in self.values] if self.kind == "number" else [0.0]
+        return min(numbers) > 0 and max(numbers) >= MANY_TIMES * min(numbers)
 
 
-@dataclass(frozen=True)
-class Listed(_Given):
-    """Values in a list, all different."""
-
-    values: tuple[Value, ...]
+class Listed(_Written):
+    """Values in a list."""
 
     def __len__(self) -> int:
         return len(self.values)
 
 
-@dataclass(frozen=True)
-class Together(_Given):
-    """The values of a setting in [[points]], one for each of them, and one that is not meant where a point has none."""
-
-    values: tuple[Value, ...]
-    #: whether a point has it in the file
-    given: tuple[bool, ...]
+class Together(Listed):
+    """The values of a setting in [[points]]; `rows` of the study says which point has which."""
 
 
 @dataclass(frozen=True)
@@ -142,6 +129,11 @@ class Uniform:
     whole: bool
     kind: ClassVar[Kind] = "number"
 
+    @property
+    def values(self) -> Sequence[int]:
+        """All values of a setting that is a whole number."""
+        return range(int(self.low), int(self.high) + 1)
+
     def draw(self, generator: "np.random.Generator", count: int) -> list[int] | list[float]:
         """As many random numbers; the first of them do not depend on how many."""
         import numpy as np
@@ -158,11 +150,8 @@ class Uniform:
         return np.clip(drawn, self.low, self.high).tolist()
 
 
-@dataclass(frozen=True)
-class Choices(_Given):
+class Choices(_Written):
     """A random one of several values, all equally likely."""
-
-    values: tuple[Value, ...]
 
     def draw(self, generator: "np.random.Generator", count: int) -> list[Value]:
         """As many random values; the first of them do not depend on how many."""
@@ -173,12 +162,7 @@ class Choices(_Given):
 Random = Uniform | Choices
 #: what is gone through value by value
 Gone = Listed | Spaced
-Varied = Listed | Together | Spaced | Uniform | Choices
-
-
-def possible(how: Varied) -> Sequence[Value]:
-    """All values of what decides which settings have an effect."""
-    return range(int(how.low), int(how.high) + 1) if isinstance(how, Uniform) else how.values
+Varied = Listed | Spaced | Uniform | Choices
 
 
 @dataclass(frozen=True)
@@ -186,28 +170,30 @@ class Combinations:
     """What is fixed and what varies, by dotted names."""
 
     learners: tuple[str, ...]
+    #: settings that all networks share, as far as the file gives them
     fixed: dict[str, Value]
+    #: how settings vary, in the order of the file; "learner" is the first of them if there are several
     varied: dict[str, Varied]
+    #: what [[points]] say, one by one; one that says nothing if there are none
+    rows: tuple[Point, ...]
 
     def working(self, point: Point) -> frozenset[str]:
         """The settings that have an effect at a point, or may have one once the point is complete."""
-        found: frozenset[str] = frozenset()
-        for given in self._completed(point):
-            found |= effective(given, (str(point["learner"]),))
-        return found
+        learners = (str(point["learner"]),)
+        return frozenset[str]().union(*(effective(given, learners) for given in self._completed(point)))
 
     def used(self, point: Point) -> dict[str, Any]:
         """The settings that have an effect at a point, by path, with what they are: also those that are not given."""
-        return plan_of(next(self._completed(point)), (str(point["learner"]),))[0].used
+        return blueprints(next(self._completed(point)), (str(point["learner"]),)).used
 
     def _completed(self, point: Point) -> Iterator[dict[str, Any]]:
         """What is given at a point, once for each way in which what decides may still be chosen."""
-        missing = [name for name, how in self.varied.items() if name not in point and not isinstance(how, Together)]
-        open_ = {name: possible(self.varied[name]) for name in missing if decides(name)}
-        known = {**self.fixed, **{name: None for name in missing}, **point}
+        missing = {name: how for name, how in self.alone.items() if name not in point}
+        known = {**self.fixed, **dict.fromkeys(missing), **point}
         known.pop("learner", None)
-        for values in itertools.product(*open_.values()):
-            yield known | dict(zip(open_, values, strict=True))
+        still_open = [name for name in missing if decides(name)]
+        for values in itertools.product(*(missing[name].values for name in still_open)):
+            yield known | dict(zip(still_open, values, strict=True))
 
     def relevant(self, point: Point) -> Point:
         """The point without what has no effect in it."""
@@ -215,29 +201,25 @@ class Combinations:
         return {name: value for name, value in point.items() if name == "learner" or name in working}
 
     @functools.cached_property
+    def alone(self) -> dict[str, Varied]:
+        """What varies by itself: neither the learner, nor what varies along with other settings in [[points]]."""
+        return {n: how for n, how in self.varied.items() if n != "learner" and not isinstance(how, Together)}
+
+    @functools.cached_property
     def random(self) -> dict[str, Random]:
         """The random choices."""
-        return {name: how for name, how in self.varied.items() if isinstance(how, Uniform | Choices)}
+        return {name: how for name, how in self.alone.items() if isinstance(how, Random)}
 
     @functools.cached_property
     def gone_through(self) -> dict[str, Gone]:
         """What is gone through value by value."""
-        listed = {name: how for name, how in self.varied.items() if isinstance(how, Listed | Spaced)}
-        return {name: how for name, how in listed.items() if name != "learner"}
+        return {name: how for name, how in self.alone.items() if isinstance(how, Gone)}
 
-    @functools.cached_property
-    def rows(self) -> list[Point]:
-        """What [[points]] say, one by one; one that says nothing if there are none."""
-        together = {name: how for name, how in self.varied.items() if isinstance(how, Together)}
-        count = max([len(how.values) for how in together.values()], default=1)
-        return [{name: how.values[row] for name, how in together.items() if how.given[row]} for row in range(count)]
-
-    def combined(self, rows: Sequence[Point]) -> Iterator[Point]:
+    def combined(self, rows: Iterable[Point]) -> Iterator[Point]:
         """Every learner with every row and all combinations of what else decides which settings have an effect."""
         deciding = {name: how.values for name, how in self.gone_through.items() if decides(name)}
-        for learner, row in itertools.product(self.learners, rows):
-            for values in itertools.product(*deciding.values()):
-                yield {"learner": learner, **row, **dict(zip(deciding, values, strict=True))}
+        for learner, row, values in itertools.product(self.learners, rows, itertools.product(*deciding.values())):
+            yield {"learner": learner, **row, **dict(zip(deciding, values, strict=True))}
 
     @functools.cached_property
     def heads(self) -> list[Point]:
@@ -248,7 +230,7 @@ class Combinations:
         together = [name for name, how in self.varied.items() if isinstance(how, Together)]
         found: dict[tuple[tuple[str, Value], ...], Point] = {}
         for head in self.combined(self.rows):
-            if any(name not in head for name in together):
+            if not head.keys() >= set(together):
                 used = self.used(head)
                 head = {name: used[path_of(name)] for name in together if used.get(path_of(name)) is not None} | head
             head = self.relevant({name: head[name] for name in ("learner", *self.varied) if name in head})
@@ -260,44 +242,31 @@ class Combinations:
         working = self.working(head)
         return {name: how for name, how in self.gone_through.items() if name not in head and name in working}
 
-    def count(self) -> int:
+    def count_cases(self) -> int:
         """How many cases there are."""
         return sum(math.prod(len(how) for how in self.tail(head).values()) for head in self.heads)
 
-    def groups(self) -> Iterator[tuple[Point, tuple[str, ...], Iterator[tuple[Value, ...]]]]:
-        """All cases, by their heads: the head, the names of a case's settings and, for each case, their values."""
-        order = ["learner", *(name for name in self.varied if name != "learner")]
-        for head in self.heads:
-            tail = self.tail(head)
-            names = tuple(name for name in order if name in head or name in tail)
-            values = [(head[name],) if name in head else tail[name].values for name in names]
-            yield head, names, itertools.product(*values)
-
     def cases(self) -> list[Point]:
         """All combinations but those of random choices."""
-        return [dict(zip(names, values, strict=True)) for _, names, group in self.groups() for values in group]
+        found: list[Point] = []
+        for head in self.heads:
+            values = {name: how.values for name, how in self.tail(head).items()}
+            values |= {name: (value,) for name, value in head.items()}
+            names = [name for name in dict.fromkeys(("learner", *self.varied)) if name in values]
+            rows = itertools.product(*(values[name] for name in names))
+            found += (dict(zip(names, row, strict=True)) for row in rows)
+        return found
 
-    def points(self, samples: int) -> list[Point]:
+    def drawn(self, samples: int) -> list[Point]:
         """All cases with their random choices drawn, all different."""
         if not self.random:
             return self.cases()
-        drawn = {name: self.draws(name, samples) for name in self.random}
-        changing = any(map(decides, drawn))
-        found: dict[tuple[tuple[str, ...], tuple[Value, ...]], None] = {}
-        for head, names, group in self.groups():
-            working = self.working(head)
-            chosen = [name for name in drawn if name in working]
-            names = (*names, *chosen)
-            rows = list(zip(*(drawn[name] for name in chosen), strict=True)) if chosen else [()]
-            for case, row in itertools.product(group, rows):
-                if changing:
-                    point = self.relevant(dict(zip(names, (*case, *row), strict=True)))
-                    found[tuple(point), tuple(point.values())] = None
-                else:
-                    found[names, (*case, *row)] = None
-        return [dict(zip(names, values, strict=True)) for names, values in found]
+        columns = [self._draws(name, samples) for name in self.random]
+        draws = [dict(zip(self.random, row, strict=True)) for row in zip(*columns, strict=True)]
+        every = (self.relevant(case | draw) for case, draw in itertools.product(self.cases(), draws))
+        return list({tuple(point.items()): point for point in every}.values())
 
-    def draws(self, name: str, samples: int) -> Sequence[Value]:
+    def _draws(self, name: str, samples: int) -> Sequence[Value]:
         """The random choices of a setting. They depend on the study's key, the setting and their number, no more."""
         import numpy as np
 

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     import xarray
 
 FILE, TRIALS, DATA, MADE = "study.toml", "trials", "study.nc", "made.json"
+#: what makes folders that have this in them
+KINDS = {GROUPS: "`recurra sweep`", TRIALS: "`recurra tune`"}
 #: what a search may have more or less of when it goes on
 EXTENDED = ("trials", "finalists", "confirm_seeds", "batch")
 
@@ -31,13 +33,14 @@ class Folder:
     """A folder that belongs to one study."""
 
     def __init__(self, path: Path):
-        self.path, self.groups = path, Groups(path)
+        self.path, self.groups, self._file = path, Groups(path), path / FILE
 
     @staticmethod
     def existing(path: Path) -> "Folder":
         """A folder that has a study in it."""
         if not (path / FILE).is_file():
             raise FolderError(f"{path} holds no study: make one with `recurra sweep study.toml --out {path}`.")
+        Groups(path).refuse_old()
         return Folder(path)
 
     def study(self) -> Study:
@@ -45,85 +48,89 @@ class Folder:
         return Study.read(self.path / FILE)
 
     @contextmanager
-    def held(self, study: Study, known_as: Callable[[], set[tuple[str, int]]]) -> Iterator[None]:
+    def held(self, study: Study, has_all: Callable[[Groups], bool]) -> Iterator[None]:
         """Have the folder to oneself, for this study and no other.
 
-        `known_as` returns what the networks of the study are known by: a study that has all that are kept, and others,
-        takes the place of the one before.
+        `has_all` tells whether the study has all networks that are kept: one that has these, and others, takes the
+        place of the one before.
         """
-        self.claim(study, known_as=known_as)
-        with self.groups.held(FILE):
-            self.check(study, known_as)  # another process may have taken it over before it was held
+        self.claim(study, has_all=has_all)
+        with self.groups.held(is_claimed=True):
+            self.check(study, has_all)  # another process may have taken it over before it was held
             yield
 
-    def claim(
-        self, study: Study, search: bool = False, known_as: Callable[[], set[tuple[str, int]]] | None = None
-    ) -> None:
+    def claim(self, study: Study, search: bool = False, has_all: Callable[[Groups], bool] | None = None) -> None:
         """Mark the folder as this study's, for a sweep or a search. A folder with other files in it is left alone."""
+        inside, other = (TRIALS, GROUPS) if search else (GROUPS, TRIALS)
         with self.groups.writing():
-            self._claim(study, known_as, *((GROUPS, TRIALS) if not search else (TRIALS, GROUPS)))
+            if self.path.exists() and not self.path.is_dir():
+                raise FolderError(f"{self.path} is a file: choose a folder for --out.")
+            if self._file.exists():
+                self._forget_if_empty(study)
+            if (self.path / other).is_dir():
+                told = f"{self.path} belongs to {KINDS[other]}: choose another folder for {KINDS[inside]}."
+                raise FolderError(told)
+            if not self._file.exists():
+                self._begin(study)
+            self.check(study, has_all)
+            (self.path / inside).mkdir(exist_ok=True)
+            try_place(self.path / inside / "part")
 
     def is_search(self) -> bool:
         """Whether the folder belongs to `recurra tune`."""
         return (self.path / TRIALS).is_dir()
 
-    def _claim(
-        self, study: Study, known_as: Callable[[], set[tuple[str, int]]] | None, inside: str, other: str
-    ) -> None:
-        own = self.path / FILE
-        if self.path.exists() and not self.path.is_dir():
-            raise FolderError(f"{self.path} is a file: choose a folder for --out.")
-        if own.exists():
-            self._forget_if_empty(study)
-        if (self.path / other).is_dir():
-            kinds = {GROUPS: "`recurra sweep`", TRIALS: "`recurra tune`"}
-            raise FolderError(f"{self.path} belongs to {kinds[other]}: choose another folder for {kinds[inside]}.")
-        if not own.exists():
-            self._begin(study)
-        self.check(study, known_as)
-        (self.path / inside).mkdir(exist_ok=True)
-        try_place(self.path / inside / "part")
+    def check(self, study: Study, has_all: Callable[[Groups], bool] | None = None) -> None:
+        """Raise unless the folder belongs to this study, or to one that it extends and takes the place of."""
+        if not (differing := self._differing(study)):
+            return
+        if self.is_search():
+            is_extended = _without_trials(self._file.read_text("utf-8")) == _without_trials(study.text)
+        else:
+            is_extended = has_all is not None and has_all(self.groups)
+        if not is_extended:
+            told = f"{self.path} belongs to another study: choose another folder for --out, or take the changes back."
+            raise FolderError("\n".join([told, *differing[:40]]))
+        self._write(study)
+
+    def _write(self, study: Study, new: bool = False) -> None:
+        write_whole(self._file, lambda file: file.write(study.text.encode()), new=new)
 
     def _begin(self, study: Study) -> None:
         """Give the folder its study, unless another process does so at the same time."""
         self.path.mkdir(parents=True, exist_ok=True)
-        own = self.path / FILE
         foreign = [each for each in self.path.iterdir() if not each.name.startswith(f".{FILE}.")]
-        if foreign and not own.exists():
+        if foreign and not self._file.exists():
             raise FolderError(
                 f"{self.path} has files in it that belong to no study: choose an empty or new folder for --out."
             )
         with suppress(FileExistsError):
-            write_whole(own, lambda file: file.write(study.text.encode()), new=True)
+            self._write(study, new=True)
 
     def _forget_if_empty(self, study: Study) -> None:
         """Let a folder in which nothing was computed belong to this study, unless another process has it."""
         inside = [self.path / GROUPS, self.path / TRIALS]
         if any(path.is_file() for folder in inside for path in folder.rglob("*")):
             return
-        with suppress(InUseError), held(self.path / FILE):
-            write_whole(self.path / FILE, lambda file: file.write(study.text.encode()))
+        with suppress(InUseError), held(self.groups.path):
+            self._write(study)
             for folder in inside:
                 with suppress(OSError):
                     folder.rmdir()
 
-    def check(self, study: Study, known_as: Callable[[], set[tuple[str, int]]] | None = None) -> None:
-        """Raise unless the folder belongs to this study, or to one that it extends and takes the place of."""
-        own = self.path / FILE
+    def _differing(self, study: Study) -> list[str]:
+        """The lines in which the study differs from that of the folder; none if both say the same."""
         try:
-            check_same(own.read_bytes(), study.text, own)
-        except OtherStudyError:
-            if not self._is_extended(study, known_as):
-                raise
-            write_whole(own, lambda file: file.write(study.text.encode()))
-
-    def _is_extended(self, study: Study, known_as: Callable[[], set[tuple[str, int]]] | None) -> bool:
-        if self.is_search():
-            return _without_trials((self.path / FILE).read_text()) == _without_trials(study.text)
-        if known_as is None:
-            return False
-        known = known_as()
-        return all(each in known for group in self.groups for each in group.known_as)
+            kept = self._file.read_text("utf-8")
+            if tomllib.loads(kept) == tomllib.loads(study.text):  # comments and spaces are free
+                return []
+        except ValueError as error:
+            raise FolderError(
+                f"{self._file} is damaged: {error}. If it is the same study, copy its file there; else choose another "
+                "folder for --out."
+            ) from None
+        names = str(self._file), "this study"
+        return list(difflib.unified_diff(kept.splitlines(), study.text.splitlines(), *names, n=0, lineterm=""))
 
     def remember(self, made: dict[str, Any]) -> None:
         """Facts about how the study was carried out."""
@@ -147,34 +154,8 @@ class Folder:
         return self.path / DATA
 
 
-class OtherStudyError(FolderError):
-    """The folder belongs to another study."""
-
-
 def _without_trials(text: str) -> dict[str, Any]:
     """A study's file without how long it is searched."""
     table = tomllib.loads(text)
     tune = {name: value for name, value in table.get("tune", {}).items() if name not in EXTENDED}
     return {**table, "tune": tune}
-
-
-def check_same(before: bytes, now: str, path: Path) -> None:
-    """Raise unless two files say the same study, and show the lines in which they differ."""
-    try:
-        kept = before.decode()
-        if tomllib.loads(kept) == tomllib.loads(now):  # comments and spaces are free
-            return
-    except ValueError as error:
-        raise FolderError(
-            f"{path} is damaged: {error}. If it is the same study, copy its file there; else choose another folder for "
-            "--out."
-        ) from None
-    lines = difflib.unified_diff(kept.splitlines(), now.splitlines(), f"{path}", "this study", n=0, lineterm="")
-    raise OtherStudyError(
-        "\n".join(
-            [
-                f"{path.parent} belongs to another study: choose another folder for --out, or take the changes back.",
-                *list(lines)[:40],
-            ]
-        )
-    )

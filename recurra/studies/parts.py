@@ -3,8 +3,10 @@
 import functools
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from recurra.studies.language import RUN, Plan, fields_of, name_of, plan_of, word_for
+from recurra.studies.blueprints import Blueprint, blueprints
+from recurra.studies.language import RUN, fields_of, word_for
 from recurra.studies.settings import Settings, SettingsError
+from recurra.training.aliases import name_of
 
 if TYPE_CHECKING:
     from recurra.cells import Cell
@@ -28,8 +30,18 @@ def build(settings: Settings) -> Parts:
 
     For float64 JAX must have been told that it may compute with 64 bits: see `allow`.
     """
+    from recurra.learners import check_pairing
+
+    found = blueprints(settings.given, settings.learners)
     try:
-        return _build(settings)
+        task: Any = made(found.task)
+        values = dict(found.network.values)
+        cell = cell_of(values.pop("cell"), task.n_in)
+        network: Any = found.network.kind(cell=cell, n_out=task.n_out, **_made_of(values))
+        learners: Any = {name: made(learner) for name, learner in found.learners.items()}
+        for learner in learners.values():
+            check_pairing(learner, cell)
+        return Parts(network, task, learners, _optimizer(found.optimizer))
     except (ValueError, TypeError, ImportError) as error:  # a task's data may be in a package that is not installed
         raise SettingsError(str(error)) from None
 
@@ -44,29 +56,14 @@ def allow(settings: Settings) -> None:
 
 def full_configuration(settings: Settings, parts: Parts) -> dict[str, Any]:
     """Every setting that matters to the run, by name, with those that have their defaults."""
-    planner, _, _ = plan_of(settings.given, settings.learners)
-    run = {name: getattr(settings, name) for name in RUN if name != "layers"}
-    of_parts = {name_of(path): value for path, value in planner.used.items() if value is not None}
-    return {"learners": list(settings.learners), **run, "engine": settings.engine, **of_parts}
+    used = blueprints(settings.given, settings.learners).used
+    found = {name_of(path): value for path, value in used.items() if value is not None or path in RUN}
+    return {"learners": list(settings.learners), **found}
 
 
-def _build(settings: Settings) -> Parts:
-    from recurra.learners import check_pairing
-
-    _, plans, learners = plan_of(settings.given, settings.learners)
-    task: Any = made(plans["task"])
-    values = dict(plans["network"].values)
-    cell = cell_of(values.pop("cell"), task.n_in)
-    network: Any = plans["network"].kind(cell=cell, n_out=task.n_out, **_all(values))  # pyright: ignore[reportCallIssue]
-    found: Any = {name: made(plan) for name, plan in learners.items()}
-    for learner in found.values():
-        check_pairing(learner, network.cell)
-    return Parts(network, task, found, _optimizer(plans["optimizer"]))
-
-
-def made(plan: Plan) -> Any:
-    """The part of a plan. Equal ones are made once: a study has few tasks and cells, and many networks."""
-    return _made(plan.kind, tuple(_all(plan.values).items()))
+def made(blueprint: Blueprint) -> Any:
+    """The part of a blueprint. Equal ones are made once: a study has few tasks and cells, and many networks."""
+    return _made(blueprint.kind, tuple(_made_of(blueprint.values).items()))
 
 
 @functools.lru_cache(maxsize=1024)  # to check a cell takes a millisecond
@@ -74,30 +71,26 @@ def _made(kind: type, values: tuple[tuple[str, Any], ...]) -> Any:
     return kind(**dict(values))
 
 
-def _all(values: dict[str, Any]) -> dict[str, Any]:
-    return {name: made(value) if isinstance(value, Plan) else value for name, value in values.items()}
+def _made_of(values: dict[str, Any]) -> dict[str, Any]:
+    return {name: made(value) if isinstance(value, Blueprint) else value for name, value in values.items()}
 
 
-def cell_of(plan: Plan, n_in: int) -> "Cell":
-    """The cell of a plan, for so many inputs; each layer of a stack has as many as the one below shows."""
-    if "cells" not in fields_of(plan.kind):
-        return _made(plan.kind, (("n_in", n_in), *_all(plan.values).items()))
-    from recurra.cells import Stack
-
+def cell_of(blueprint: Blueprint, n_in: int) -> "Cell":
+    """The cell of a blueprint, for so many inputs; each layer of a stack has as many as the one below shows."""
+    if "cells" not in blueprint.values:
+        return made(Blueprint(blueprint.kind, {"n_in": n_in, **blueprint.values}))
     layers: list[Cell] = []
-    for each in plan.values["cells"]:
+    for each in blueprint.values["cells"]:
         layers.append(cell_of(each, layers[-1].shown_width if layers else n_in))
-    return Stack(*layers, **_all({name: value for name, value in plan.values.items() if name != "cells"}))
+    return blueprint.kind(*layers, skip=blueprint.values["skip"])
 
 
-def _optimizer(plan: Plan) -> "Optimizer":
+def _optimizer(blueprint: Blueprint) -> "Optimizer":
     """Plain gradient descent is its bare rate, for which the program is the smallest."""
     from recurra.step import SGD
 
-    values = _all(plan.values)
-    if plan.kind is SGD and values.keys() == {"learning_rate"}:
-        return SGD(**values).learning_rate
-    return plan.kind(**values)
+    optimizer = made(blueprint)
+    return optimizer.learning_rate if optimizer == SGD(optimizer.learning_rate) else optimizer
 
 
 def hyperparameters(part: Any) -> dict[str, Any]:

@@ -12,9 +12,7 @@ import shlex
 import shutil
 import signal
 import threading
-import tomllib
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 from urllib.parse import urlsplit
@@ -23,8 +21,8 @@ from dask import config
 from dask.utils import parse_bytes
 from distributed.core import Status
 
-from recurra.studies.reading.problems import Places, Problems, lines_of
-from recurra.studies.settings import SettingsError, read_bytes
+from recurra.studies.reading.problems import Problems, parsed
+from recurra.studies.settings import SettingsError, read_text
 from recurra.training.console import say
 from recurra.training.places import workers
 from recurra.training.places.base import PlaceError, PlaceLost, Tls, one_line
@@ -43,30 +41,25 @@ KINDS: dict[str, type[JobQueueCluster]] = {
     name.lower(): getattr(dask_jobqueue, f"{name}Cluster")
     for name in ("SLURM", "PBS", "LSF", "SGE", "OAR", "Moab", "HTCondor")
 }
-#: what dask-jobqueue called otherwise once
-RENAMED = {
-    "extra": "worker_extra_args",
-    "job_extra": "job_extra_directives",
-    "env_extra": "job_script_prologue",
-    "header_skip": "job_directives_skip",
-}
-#: what is set here, or where else to write it
+#: what is set here, is written elsewhere, or was called otherwise once
 ELSEWHERE = {
     "n_workers": "write `jobs`, how many jobs to ask for",
     "host": "write it under [scheduler_options]",
     "dashboard_address": "write it under [scheduler_options]",
     "security": "write a table [tls] with `ca_file`, `cert` and `key`",
     "protocol": "a table [tls] changes it",
+    "extra": "it is called `worker_extra_args`",
+    "job_extra": "it is called `job_extra_directives`",
+    "env_extra": "it is called `job_script_prologue`",
+    "header_skip": "it is called `job_directives_skip`",
 }
 #: what only a program can give
 INNER = {"self", "scheduler", "loop", "asynchronous", "job_cls", "scheduler_cls", "silence_logs", "base_class_kwargs"}
 INNER |= {"job_kwargs", "kwargs"}
 
 _is_text: Callable[[Any], bool] = lambda value: isinstance(value, str)
-_is_count: Callable[[Any], bool] = lambda value: type(value) is int and value >= 1
 _is_texts: Callable[[Any], bool] = lambda value: isinstance(value, list) and all(map(_is_text, value))
 _is_table: Callable[[Any], bool] = lambda value: isinstance(value, dict)
-_is_number: Callable[[Any], bool] = lambda value: type(value) in (int, float) and value > 0
 
 
 def _is_size(value: Any) -> bool:
@@ -76,22 +69,20 @@ def _is_size(value: Any) -> bool:
         return False
 
 
-COUNT, TEXT, TEXTS = (_is_count, "a whole number from 1"), (_is_text, "text"), (_is_texts, 'a list such as ["…", "…"]')
-SIZE = (_is_size, 'text such as "24 GB"')
-#: what is wanted of options that most templates have; others are passed on as they are
-WANTED: dict[str, tuple[Callable[[Any], bool], str]] = {
-    **dict.fromkeys(("jobs", "cores", "processes", "job_cpu", "ncpus"), COUNT),
-    **dict.fromkeys(("memory", "disk"), SIZE),
-    **dict.fromkeys(("queue", "account", "project", "interface", "python", "job_name", "shebang", "job_mem"), TEXT),
-    **dict.fromkeys(("local_directory", "log_directory", "shared_temp_directory", "name", "resource_spec"), TEXT),
-    **dict.fromkeys(("job_script_prologue", "worker_extra_args", "job_directives_skip"), TEXTS),
-    "walltime": (_is_text, 'text such as "02:00:00", in quotes'),
-    "job_extra_directives": (lambda value: _is_texts(value) or _is_table(value), TEXTS[1]),
-    "death_timeout": (_is_number, "a number of seconds"),
-    "nanny": (lambda value: isinstance(value, bool), "true or false"),
-    "scheduler_options": (_is_table, "a table, [scheduler_options]"),
-    "tls": (_is_table, "a table, [tls]"),
-}
+#: options that most templates have, with what they must be; others are passed on as they are
+WANTED: list[tuple[str, Callable[[Any], bool], str]] = [
+    ("jobs cores processes job_cpu ncpus", lambda value: type(value) is int and value >= 1, "a whole number from 1"),
+    ("memory disk", _is_size, 'text such as "24 GB"'),
+    ("walltime", _is_text, 'text such as "02:00:00", in quotes'),
+    ("queue account project interface python job_name shebang job_mem name resource_spec", _is_text, "text"),
+    ("local_directory log_directory shared_temp_directory", _is_text, "text"),
+    ("job_script_prologue worker_extra_args job_directives_skip", _is_texts, 'a list such as ["…", "…"]'),
+    ("job_extra_directives", lambda value: _is_texts(value) or _is_table(value), 'a list such as ["…", "…"]'),
+    ("death_timeout", lambda value: type(value) in (int, float) and value > 0, "a number of seconds"),
+    ("nanny", lambda value: isinstance(value, bool), "true or false"),
+    ("scheduler_options", _is_table, "a table, [scheduler_options]"),
+    ("tls", _is_table, "a table, [tls]"),
+]
 #: what stands for the scheduler's address in a script that is only shown
 SCHEDULER = "tcp://SCHEDULER:PORT"
 #: seconds to reach the scheduler of this process, and to end the jobs
@@ -100,53 +91,25 @@ START, CLOSE = 30.0, 30.0
 T = TypeVar("T")
 
 
-@dataclass(frozen=True)
-class Template:
-    """Jobs to ask a queue for."""
-
-    path: Path
-    cluster: type[JobQueueCluster]
-    jobs: int
-    tls: Tls | None
-    #: what is left for dask-jobqueue
-    options: dict[str, Any]
-
-    @staticmethod
-    def read(path: Path) -> "Template":
-        """A file, checked. All that is wrong with it is in one `PlaceError`, a line for each problem."""
-        try:
-            return _template(path)
-        except SettingsError as error:
-            raise PlaceError(str(error)) from None
-
-
-def _template(path: Path) -> Template:
-    try:
-        text = read_bytes(path, "--slurm").decode()
-        table = tomllib.loads(text)
-    except (ValueError, RecursionError) as error:
-        raise PlaceError(f"{path} is not a TOML file: {error}.") from None
-    problems = Problems(Places(str(path), lines_of(text, table)))
+def _read(path: Path) -> tuple[type[JobQueueCluster], dict[str, Any]]:
+    """The kind of a template and its other options, checked: a `SettingsError` has a line for each problem."""
+    table, positions = parsed(read_text(path, "--slurm"), str(path))
+    problems = Problems(positions)
     kind = table.pop("kind", "slurm")
     if not isinstance(kind, str) or kind not in KINDS:
         problems.add(("kind",), f"`kind` is {kind!r}, and must be one of {', '.join(KINDS)}.")
         problems.stop()
-    known = _options_of(KINDS[kind]) | {"jobs", "tls"}
     for key, value in table.items():
-        if problem := _problem(key, value, known, KINDS[kind].__name__):
-            problems.add((key,), problem)
+        problems.attempt((key,), _check, key, value, KINDS[kind])
     for key, example in (("jobs", "10"), ("cores", "16"), ("memory", '"24 GB"')):
         if key not in table:
             problems.add((key,), f"`{key}` is missing: write for instance {key} = {example}.")
-    tls, files = table.pop("tls", None), None
-    if isinstance(tls, dict):
-        names = ("ca_file", "cert", "key")
-        if set(tls) == set(names) and all(map(_is_text, tls.values())):
-            files = Tls(*(path.parent.absolute() / Path(tls[name]).expanduser() for name in names))
-        else:
-            problems.add(("tls",), "[tls] must have the three files `ca_file`, `cert` and `key`, and nothing else.")
+    tls, files = table.pop("tls", None), ("ca_file", "cert", "key")
+    if isinstance(tls, dict) and not (tls.keys() == set(files) and all(map(_is_text, tls.values()))):
+        problems.add(("tls",), "[tls] must have the three files `ca_file`, `cert` and `key`, and nothing else.")
     problems.stop()
-    return Template(path, KINDS[kind], table.pop("jobs"), files, table)
+    tls = tls and Tls(*(path.parent.absolute() / Path(tls[name]).expanduser() for name in files))
+    return KINDS[kind], {**table, "tls": tls}
 
 
 def _options_of(cluster: type[JobQueueCluster]) -> set[str]:
@@ -156,26 +119,30 @@ def _options_of(cluster: type[JobQueueCluster]) -> set[str]:
     return {name for taker in takers for name in inspect.signature(taker).parameters} - INNER
 
 
-def _problem(key: str, value: Any, known: set[str], cluster: str) -> str:
-    """What is wrong with one line of a template; empty if nothing is."""
+def _check(key: str, value: Any, cluster: type[JobQueueCluster]) -> None:
+    """Raise a ValueError unless a cluster takes this option, and this value of it, as far as we know."""
+    known = _options_of(cluster) | {"jobs", "tls"}
     if key in ELSEWHERE:
-        return f"`{key}` cannot be given here: {ELSEWHERE[key]}."
-    if key in RENAMED:
-        return f"`{key}` is called `{RENAMED[key]}`."
+        raise ValueError(f"`{key}` cannot be given here: {ELSEWHERE[key]}.")
     if key not in known:
-        near = difflib.get_close_matches(key, known - set(ELSEWHERE) - set(RENAMED), 1)
-        hint = f" Did you mean `{near[0]}`?" if near else ""
-        return f"`{key}` is no option of {cluster}.{hint}"
-    is_right, wanted = WANTED.get(key, (lambda _: True, ""))
-    return "" if is_right(value) else f"`{key}` is {value!r}, and must be {wanted}."
+        near = difflib.get_close_matches(key, known - set(ELSEWHERE), 1)
+        raise ValueError(f"`{key}` is no option of {cluster.__name__}.{f' Did you mean `{near[0]}`?' if near else ''}")
+    for keys, is_right, wanted in WANTED:
+        if key in keys.split() and not is_right(value):
+            raise ValueError(f"`{key}` is {value!r}, and must be {wanted}.")
 
 
 class Slurm(DaskPlace):
     """Jobs of SLURM, or of another queue that dask-jobqueue knows and the template names."""
 
     def __init__(self, template: Path) -> None:
-        self._template, self._troubles = Template.read(template), []
-        self._job = _job_class(self._template, self._troubles)
+        try:
+            self._cluster, self._template = _read(template)
+        except SettingsError as error:
+            raise PlaceError(str(error)) from None
+        self._path, self._troubles = template, []
+        self._jobs, self._tls = self._template.pop("jobs"), self._template.pop("tls")
+        self._job = _job_class(self._cluster, self._troubles)
 
     def print_job(self) -> str:
         """The script of a job as it would be submitted. Nothing is."""
@@ -187,7 +154,7 @@ class Slurm(DaskPlace):
         address = SCHEDULER
         if options.get("security"):
             options["protocol"], address = "tls://", SCHEDULER.replace("tcp", "tls")
-        script = _explained(lambda: self._job(address, name="recurra-0", **options).job_script(), self._template.path)
+        script = _explained(lambda: self._job(address, name="recurra-0", **options).job_script(), self._path)
         if is_new:  # it was made for a job that is not submitted
             with contextlib.suppress(OSError):
                 logs.rmdir()
@@ -197,20 +164,20 @@ class Slurm(DaskPlace):
         submit = shlex.split(self._job.submit_command or "")[0]
         if shutil.which(submit) is None:
             raise PlaceError(f"`{submit}` is not there: is this a machine from which jobs are submitted?")
-        cluster = _explained(lambda: self._template.cluster(**self._options()), self._template.path)
+        cluster = _explained(lambda: self._cluster(**self._options()), self._path)
         closing.callback(_close, cluster)
-        _say_who_can_reach(cluster.scheduler_address, is_secured=self._template.tls is not None)
+        _say_who_can_reach(cluster.scheduler_address, is_secured=self._tls is not None)
         client = closing.enter_context(connected(cluster, cluster.security, START))
-        jobs = _Jobs(cluster, self._template.jobs, self._troubles)
+        jobs = _Jobs(cluster, self._jobs, self._troubles)
         hint = "See the queue, and what the jobs wrote if they have ended."
-        return DaskWorkers(client, f"the jobs of {self._template.path}", hint, jobs.tend)
+        return DaskWorkers(client, f"the jobs of {self._path}", hint, jobs.tend)
 
     def workers(self) -> int:
-        return self._template.jobs * self._template.options.get("processes", 1)
+        return self._jobs * self._template.get("processes", 1)
 
     def _options(self) -> dict[str, Any]:
         """What dask-jobqueue is given: the template, and what suits us where that says nothing."""
-        options = {"processes": 1, **self._template.options}
+        options = {"processes": 1, **self._template}
         prologue = list(options.get("job_script_prologue", ()))
         options["job_script_prologue"] = [*prologue, f"export {workers.SHARED_BY}={options['processes']}"]
         kind = self._job.default_config_name()
@@ -223,8 +190,8 @@ class Slurm(DaskPlace):
             arguments += ["--host", workers.LOOPBACK]  # workers that can reach it are on this machine too
         options["worker_extra_args"] = [*arguments, *options.get("worker_extra_args", ())]
         options["scheduler_options"] = {**({} if "dashboard_address" in own else workers.UNSEEN), **own}
-        if self._template.tls:
-            options["security"] = secured(self._template.tls)
+        if self._tls:
+            options["security"] = secured(self._tls)
         return {**options, "job_cls": self._job, "silence_logs": False}
 
 
@@ -258,9 +225,9 @@ class _Jobs:
             )
 
 
-def _job_class(template: Template, troubles: list[str]) -> type[Job]:
+def _job_class(cluster: type[JobQueueCluster], troubles: list[str]) -> type[Job]:
     """A job whose workers compute one order at a time, and that tells if it cannot be submitted."""
-    base: Any = template.cluster.job_cls  # pyright: ignore[reportAttributeAccessIssue]
+    base: Any = cluster.job_cls  # pyright: ignore[reportAttributeAccessIssue]
 
     class Submitted(base):
         worker_process_threads = 1
@@ -291,18 +258,15 @@ def _explained(make: Callable[[], T], path: Path) -> T:
 
 def _say_who_can_reach(address: str, is_secured: bool) -> None:
     host = urlsplit(address).hostname or ""
-    if host == "localhost" or host.startswith("127.") or host == "::1":
-        say(
-            f"The scheduler listens at {address}, on this machine alone. For workers on other machines name an"
-            ' `interface` of this one in the template, such as "ib0".'
-        )
+    if host.startswith("127.") or host in ("localhost", "::1"):
+        told = ", on this machine alone. For workers on other machines name an `interface` of this one in the template"
+        told += ', such as "ib0".'
     elif is_secured:
-        say(f"The scheduler listens at {address}, and runs what holders of a certificate of your CA send it.")
+        told = ", and runs what holders of a certificate of your CA send it."
     else:
-        say(
-            f"The scheduler listens at {address}. Dask runs what it is sent: whoever reaches that address can run"
-            " programs as you. On a network that others use, give the template a table [tls] (docs/clusters.md)."
-        )
+        told = ". Dask runs what it is sent: whoever reaches that address can run programs as you. On a network that"
+        told += " others use, give the template a table [tls] (docs/clusters.md)."
+    say(f"The scheduler listens at {address}{told}")
 
 
 def _close(cluster: JobQueueCluster) -> None:

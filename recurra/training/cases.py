@@ -10,7 +10,7 @@ import pickle
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from importlib.util import find_spec
-from typing import Any
+from typing import Any, NamedTuple
 
 import equinox as eqx
 import jax
@@ -18,14 +18,14 @@ import numpy as np
 from jaxtyping import PRNGKeyArray
 
 from recurra.engine.experiment import Experiment, KnownRows
-from recurra.engine.programs import Program
+from recurra.engine.programs import SharedProgram, programs
 from recurra.learners.base import Learner
 from recurra.network import Network
 from recurra.saved.parts import NotDescribedError, described, rebuilt
 from recurra.step import APPLIED, Optimizer
 from recurra.tasks.base import Task
 from recurra.training import arguments
-from recurra.training.evaluating import Plan
+from recurra.training.evaluating import Evaluation
 from recurra.training.identity import Account, program_text
 from recurra.training.recording import RecordFunction, StepRecorder
 
@@ -57,7 +57,7 @@ class Case:
         rows = shapes(self.task, network.cell.dtype)
         experiment = Experiment.of(network, learners, self.optimizer, self.task, int(streams), recorder, rows)
         looks = self.evaluate_every, self.evaluate_steps
-        return Made(self, experiment, Plan.of(network, self.evaluate, *looks, self.steps, int(streams)))
+        return Made(self, experiment, Evaluation.of(network, self.evaluate, *looks, self.steps, int(streams)))
 
     def packed(self) -> dict[str, Any]:
         """The case in a form that travels between processes."""
@@ -75,7 +75,7 @@ class Made:
 
     case: Case
     experiment: Experiment
-    held_out: Plan | None
+    held_out: Evaluation | None
 
     @property
     def trees(self) -> tuple[Experiment, ...]:
@@ -84,21 +84,27 @@ class Made:
 
 
 class Sent:
-    """Cases on their way to whoever computes them. They are packed when they leave this process."""
+    """Cases on their way to whoever computes them, with their programs. They are packed when they leave this process.
 
-    def __init__(self, made: Sequence[Made]):
+    `found` are the programs, where these are known already: to find them takes as long as a short run.
+    """
+
+    def __init__(self, made: Sequence[Made], found: Sequence[SharedProgram]):
         self._made: Sequence[Made] | None = made
+        self._found: Sequence[SharedProgram] = found
         self._packed: list[dict[str, Any]] = []
 
-    def __call__(self) -> Sequence[Made]:
-        """The cases as engines run them; those that came from elsewhere are made now."""
+    def __call__(self) -> tuple[Sequence[Made], Sequence[SharedProgram]]:
+        """The cases as engines run them, and their programs; those that came from elsewhere are made now."""
         if self._made is None:
             shapes = KnownRows()
             self._made = [Case.unpacked(each).made(shapes) for each in self._packed]
-        return self._made
+            self._found = programs([each.trees for each in self._made])
+        return self._made, self._found
 
     def __getstate__(self) -> dict[str, Any]:
-        return {"_made": None, "_packed": self._packed or [each.case.packed() for each in self._made or ()]}
+        packed = self._packed or [each.case.packed() for each in self._made or ()]
+        return {"_made": None, "_found": (), "_packed": packed}
 
 
 def pickled(part: Any) -> bytes:
@@ -132,25 +138,41 @@ def _unpacked(found: Any) -> Any:
     return found
 
 
-def digests(made: Sequence[Made], programs: Sequence[Program], key: PRNGKeyArray) -> list[str]:
-    """What each case is known by in a folder: it depends on everything that its losses depend on but the seed.
+class Identity(NamedTuple):
+    """By what a case is known again: `digest` exactly, `account` where other versions of JAX or recurra are installed.
 
-    A case of which everything can be told is known by its account, whichever versions are installed. Others are known
-    by their traced program and their numbers, which may change with a version of JAX.
+    The two differ where the case has functions that no account can describe, whose names are in `unknown`.
+    """
+
+    digest: str
+    account: str
+    unknown: tuple[str, ...] = ()
+
+
+def identities(made: Sequence[Made], found: Sequence[SharedProgram], key: PRNGKeyArray) -> list[Identity]:
+    """The identity of each case, which depends on everything that its losses depend on but the seed.
+
+    A case that its account describes completely is known by that. Others are known by their traced program and their
+    numbers too, and programs change with every version of JAX.
     """
     data = np.asarray(jax.random.key_data(key)).tolist()
-    found = [""] * len(made)
-    for program in programs:
+    identities = [Identity("", "")] * len(made)
+    for program in found:
         text = ""
         for row in program.rows:
-            account, own = Account.of({each.name: getattr(made[row].case, each.name) for each in fields(Case)}), b""
+            account = Account.of({each.name: getattr(made[row].case, each.name) for each in fields(Case)})
             told = {"key": data, "case": account.told}
+            known_as = digest = _digest(told)
             if account.unknown:
                 text = text or "".join(program_text(tree.traced, key) for tree in made[row].trees)
-                told["program"] = text
                 own = b"".join(np.asarray(leaf).tobytes() for tree in made[row].trees for leaf in _arrays(tree))
-            found[row] = hashlib.sha256(json.dumps(told, sort_keys=True).encode() + own).hexdigest()
-    return found
+                digest = _digest({**told, "program": text}, own)
+            identities[row] = Identity(digest, known_as, account.unknown)
+    return identities
+
+
+def _digest(told: dict[str, Any], more: bytes = b"") -> str:
+    return hashlib.sha256(json.dumps(told, sort_keys=True).encode() + more).hexdigest()
 
 
 def _arrays(experiment: Experiment) -> list[Any]:

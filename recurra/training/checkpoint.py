@@ -7,7 +7,6 @@ checkpoint, not the run.
 import functools
 import json
 import time
-import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, nullcontext
 from pathlib import Path
@@ -19,7 +18,7 @@ from recurra.engine.protocol import Run
 from recurra.saved import archive
 from recurra.saved.archive import SavedFileError, UselessFileError
 from recurra.saved.whole_files import InUseError, held, try_place
-from recurra.training.console import say
+from recurra.training.console import warn
 from recurra.training.identity import Account, installed
 
 #: what a file of this kind is called
@@ -115,9 +114,10 @@ class Checkpoint:
         if not self._is_of_this_run(about):
             if about["finished"]:
                 return
+            old = "" if about.get("versions") else ", or to one of recurra 0.1 whose program was another"
             raise UselessCheckpointError(
-                f"The checkpoint {self._path} belongs to a run with other settings, which is not finished: delete it, "
-                "or name another file."
+                f"The checkpoint {self._path} belongs to a run with other settings{old}, which is not finished: delete "
+                f"it, {'end that run with 0.1, ' if old else ''}or name another file."
             )
         if not 0 <= done <= self._steps:
             raise UselessCheckpointError(
@@ -147,7 +147,7 @@ class Checkpoint:
         others = ", ".join(f"{name} {versions.get(name)}" for name in now if versions.get(name) != now[name])
         unknown = dict.fromkeys([*about["unknown"], *self._account().unknown])
         also = f" It cannot be told whether these are as they were: {', '.join(unknown)}." if unknown else ""
-        _warn(
+        warn(
             f"The checkpoint {self._path} was made with {others}. Its settings are the same, and the run goes on from "
             f"it; its bits may differ from those of a run with one version.{also}"
         )
@@ -166,7 +166,7 @@ class Checkpoint:
             archive.write(self._path, KIND, {**arrays, **gathered.state()}, about)
             self.kept_at = run.done
         except OSError as error:
-            _warn(
+            warn(
                 f"The checkpoint {self._path} could not be written after step {run.done}: {error.strerror or error}. "
                 "The run goes on; a checkpoint that was there before is untouched."
             )
@@ -224,10 +224,3 @@ def read_checkpoint(path: Path) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
         case {"identity": str(), "done": int(), "finished": bool(), **rest} if not rest:
             return arrays, about
     raise UselessCheckpointError(f"{path} is no checkpoint of a run: delete it to start over, or name another file.")
-
-
-def _warn(line: str) -> None:
-    try:
-        warnings.warn(line, stacklevel=4)
-    except UserWarning:  # where warnings are errors: it is no reason to lose a run
-        say(line)

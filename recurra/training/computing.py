@@ -12,7 +12,6 @@ import jax.numpy as jnp
 import numpy as np
 
 from recurra.engine.choosing import AutoEngine, engine_of
-from recurra.engine.programs import programs
 from recurra.engine.protocol import Engine, Members, Run
 from recurra.engine.scan import ScanEngine
 from recurra.saved.trees import arrays_of
@@ -38,11 +37,11 @@ def compute(order: Order, report: Callable[[int], None] = lambda done: None, ask
     began = time.perf_counter()
     with jax.enable_x64(order.x64), contextlib.ExitStack() as stack:
         heard = stack.enter_context(asked_to_stop()) if asked is None else asked
-        made = order.cases()
-        found = Measured((len(order.members),))
+        made, programs = order.cases()
+        found = Collected((len(order.members),))
         states: list[State] = [()] * len(order.members)
         devices, taken, seconds = set[str](), 0, 0.0
-        for program in programs([each.trees for each in made]):
+        for program in programs:
             at = {row: i for i, row in enumerate(program.rows)}
             own = [i for i, member in enumerate(order.members) if member.row in at]
             if not own:
@@ -128,7 +127,7 @@ class _Passed:
         return [tuple(array[i, ...] for array in arrays) for i in range(count)]
 
 
-def _add(found: "Measured", own: list[int], result: Result, order: Order, case: Case) -> None:
+def _add(found: "Collected", own: list[int], result: Result, order: Order, case: Case) -> None:
     """Note the result of some members of an order."""
     at = (np.array(own),)
     found.axes["step"] = ends_of_windows(order.start, order.stop, case.window)
@@ -152,7 +151,7 @@ def ends_of_windows(start: int, stop: int, window: int) -> np.ndarray:
     return np.append(np.arange(start + window, stop, window), stop)
 
 
-class Measured:
+class Collected:
     """Arrays by name that are filled row by row. Where there is nothing yet, numbers are nan, and steps 0 or -1."""
 
     def __init__(self, shape: tuple[int, ...]):

@@ -2,6 +2,7 @@
 
 import contextlib
 import sys
+import warnings
 from typing import Any
 
 
@@ -39,3 +40,11 @@ console = Console()
 def say(line: str) -> None:
     """A remark, where it cannot be taken for a result."""
     print(line, file=console, flush=True)
+
+
+def warn(line: str) -> None:
+    """Warn the caller of the library. Where warnings are errors, print: nothing is to be lost for a warning."""
+    try:
+        warnings.warn(line, stacklevel=4)
+    except UserWarning:
+        say(line)

@@ -69,7 +69,7 @@ class HeldOut(Task):
 
 
 @dataclass(frozen=True)
-class Plan:
+class Evaluation:
     """What is evaluated after every `every` steps, on so many `steps` of its own."""
 
     experiment: Experiment
@@ -79,7 +79,7 @@ class Plan:
     @staticmethod
     def of(
         network: Network, task: Task | None, every: int | None, steps: int | None, run_steps: int, streams: int
-    ) -> "Plan | None":
+    ) -> "Evaluation | None":
         """The plan, checked; None if there is nothing to evaluate."""
         if task is None:
             if every is not None or steps is not None:
@@ -107,7 +107,7 @@ class Plan:
         # At a rate of 0 nothing is learned; labels, resets and horizons mean what they mean in training.
         experiment = Experiment.of(network, {APPLIED: Fixed()}, 0.0, task, streams)
         held_out = eqx.tree_at(lambda each: each.task, experiment, HeldOut(task))
-        return Plan(held_out, steps, every)
+        return Evaluation(held_out, steps, every)
 
     def loss(self, run: Run, weights: NetworkWeights) -> np.ndarray:
         """Each member's mean loss over labelled steps, from the network's first state, in a run of the experiment."""
@@ -139,7 +139,7 @@ class Evaluations:
 
     @staticmethod
     @contextlib.contextmanager
-    def of(plan: Plan, engine: Engine, members: Members, weights: NetworkWeights) -> "Iterator[Evaluations]":
+    def of(plan: Evaluation, engine: Engine, members: Members, weights: NetworkWeights) -> "Iterator[Evaluations]":
         """Evaluations of the members of a run, whose first weights these are. They are prepared once, for all times."""
         with engine.prepare(plan.experiment, members._replace(start=weights), plan.steps) as run:
             yield Evaluations(plan.every, lambda now: plan.loss(run, now), weights)

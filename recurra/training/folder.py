@@ -3,48 +3,59 @@
     DIR/groups/N-NAME.safetensors     networks that were computed together, N of them
 
 A group is written whole or not at all, by the one process that was started: workers send it what they computed. So no
-two processes write the same file. Every network is known by the digest of its case and by its seed, so a sweep that is
-extended, by one more rate or more seeds, finds again what was there.
+two processes write the same file. Every network is known by the identity of its case and by its seed, so a sweep that
+is extended, by one more rate or more seeds, finds again what was there.
 """
 
+import functools
 import re
 import secrets
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from recurra.saved import archive
 from recurra.saved.archive import SavedFileError
 from recurra.saved.whole_files import InUseError, held, try_place
-from recurra.training.console import say
-from recurra.training.places.base import Computed, Order
+from recurra.training.cases import Identity
+from recurra.training.console import say, warn
+from recurra.training.orders import Networks
+from recurra.training.places.base import Computed, Order, versions
 
 GROUPS = "groups"
 #: what a file of this kind is called
 KIND = "group of a sweep"
-#: the file that is locked while a sweep uses a folder
-LOCK = "sweep"
 #: what is in front of the names of arrays in a file
 VALUE, AXIS = "value/", "axis/"
 
 
 class FolderError(Exception):
-    """The folder of a sweep cannot be used; the message says why and what to do."""
+    """The folder of a sweep cannot be used; the message says why and what to do.
+
+    >>> issubclass(rc.FolderError, Exception)
+    True
+    """
 
 
 class NotKeptError(FolderError):
-    """Something that was computed could not be kept."""
+    """Something that was computed could not be kept, such as on a full disk. What was kept before is whole.
+
+    >>> issubclass(rc.NotKeptError, rc.FolderError)
+    True
+    """
 
 
 @dataclass(frozen=True)
 class Group:
-    """Networks that were computed together: what each is known by, and what they came to."""
+    """Networks that were computed together: by what each is known, and what they came to, with which versions."""
 
-    known_as: list[tuple[str, int]]
+    known_as: list[tuple[Identity, int]]
     outcome: Computed
+    versions: dict[str, str]
 
 
 class Groups:
@@ -54,34 +65,48 @@ class Groups:
         self.folder, self.path = folder, folder / GROUPS
 
     @contextmanager
-    def held(self, lock: str = LOCK) -> Iterator[None]:
-        """Have the folder to oneself, among all sweeps of this machine. It is made if it is not there."""
+    def held(self, is_claimed: bool = False) -> Iterator[None]:
+        """Have the folder to oneself, among all sweeps of this machine. It is made if it is not there.
+
+        A folder with other files in it is refused, unless the caller has found out that it `is_claimed` for this sweep.
+        """
         with ExitStack() as stack:
             with self.writing():
                 if self.folder.exists() and not self.folder.is_dir():
                     raise FolderError(f"{self.folder} is a file: choose a folder.")
                 self.folder.mkdir(parents=True, exist_ok=True)
                 try:
-                    stack.enter_context(held(self.folder / lock))
+                    stack.enter_context(held(self.path))
                 except InUseError:
                     raise FolderError(
                         f"{self.folder} is in use by another sweep: wait until it has ended, or choose another folder."
                     ) from None
+                if not is_claimed and (others := self._others()):
+                    raise FolderError(
+                        f"{self.folder} has files in it that belong to no sweep, such as {others[0]}: choose an empty "
+                        "or new folder."
+                    )
                 self.path.mkdir(exist_ok=True)
                 try_place(self.path / "part")
-            for left in self.folder.rglob(".*.partial"):  # by a job that was killed
-                with suppress(OSError):
-                    left.unlink()
+            for folder in (self.path, *([self.folder] if is_claimed else [])):
+                for left in folder.glob(".*.partial"):  # by a job that was killed
+                    with suppress(OSError):
+                        left.unlink()
             yield
 
-    def keep(self, order: Order, outcome: Computed, digests: Sequence[str]) -> None:
-        """Keep a finished order; `digests` are what the case of each point is known by."""
+    def _others(self) -> list[str]:
+        """What is in the folder beside groups, and files that hold a lock or are being written."""
+        names = sorted(each.name for each in self.folder.iterdir())
+        return [name for name in names if name != GROUPS and not name.startswith(f".{GROUPS}.")]
+
+    def keep(self, order: Order, outcome: Computed, identities: list[Identity]) -> None:
+        """Keep a finished order; `identities` are those of the cases of all points."""
         arrays = {VALUE + name: array for name, array in outcome.values.items()}
         arrays |= {AXIS + name: array for name, array in outcome.axes.items()}
         arrays["case"] = np.array([member.row for member in order.members])
         arrays["seed"] = np.array([member.seed for member in order.members])
         document = {
-            "cases": [digests[point] for point in order.points],
+            "cases": [identities[point] for point in order.points],
             "dims": outcome.dims,
             "seconds": outcome.seconds,
             "compile_seconds": outcome.compile_seconds,
@@ -93,13 +118,17 @@ class Groups:
         with self.keeping("What was computed"):
             archive.write(path, KIND, arrays, document)
 
-    def __iter__(self) -> Iterator[Group]:
-        """All groups that are kept."""
+    def refuse_old(self) -> None:
+        """Raise if the folder has groups of an earlier version, which are not read any more."""
         for path in sorted(self.path.glob("*.nc")):
             raise FolderError(
                 f"{path} was made by recurra 0.1, whose groups are not read any more: choose another folder, or delete "
                 f"{self.path} to compute the networks again."
             )
+
+    def __iter__(self) -> Iterator[Group]:
+        """All groups that are kept."""
+        self.refuse_old()
         for path in sorted(self.path.glob("*.safetensors")):
             yield self._read(path)
 
@@ -107,16 +136,19 @@ class Groups:
         count = re.match(r"\d+", path.name)
         try:
             arrays, about = archive.read(path, KIND)
-            cases, dims = about["cases"], {name: tuple(each) for name, each in about["dims"].items()}
+            dims = {name: tuple(each) for name, each in about["dims"].items()}
+            cases = [Identity(digest, account, tuple(unknown)) for digest, account, unknown in about["cases"]]
             known = [(cases[row], seed) for row, seed in zip(arrays["case"], arrays["seed"].tolist(), strict=True)]
-        except (SavedFileError, KeyError, IndexError, ValueError) as error:
+            made_with = dict(about["versions"])
+        except (SavedFileError, KeyError, IndexError, ValueError, TypeError) as error:
             raise FolderError(
                 f"The kept group {path} cannot be used: {str(error).rstrip('.')}. If it stays so, delete it and run "
                 f"the sweep again. Only its {count[0] if count else ''} networks are repeated."
             ) from None
         part = lambda prefix: {name[len(prefix) :]: each for name, each in arrays.items() if name.startswith(prefix)}
         told = (about.get(name) for name in ("seconds", "compile_seconds", "worker", "device"))
-        return Group(known, Computed(part(VALUE), part(AXIS), dims, *told))  # pyright: ignore[reportArgumentType]
+        outcome = Computed(part(VALUE), part(AXIS), dims, *told)  # pyright: ignore[reportArgumentType]
+        return Group(known, outcome, made_with)
 
     @contextmanager
     def keeping(self, what: str) -> Iterator[None]:
@@ -141,46 +173,86 @@ class Groups:
             ) from None
 
 
-class Pending:
-    """Groups on their way to the folder. Those that find no room wait in memory, and are tried again.
+class Kept:
+    """What a folder has of the networks of a sweep, as a context in which more is kept.
 
-    In the end, also if that is an interruption, `NotKeptError` says that there still is no room.
+    Outcomes that find no room wait in memory, and are tried again after each order. In the end, also if that is an
+    interruption, `NotKeptError` says that there still is no room.
     """
 
-    def __init__(self, groups: Groups, digests: Sequence[str]):
-        self._groups, self._digests = groups, digests
-        self._pending: list[tuple[Order, Computed]] = []
-        self._has_complained = False
+    def __init__(self, groups: Groups, networks: Networks):
+        self.groups, self._networks = groups, networks
+        self._unwritten: list[tuple[Order, Computed]] = []
+        self._has_complained = self._has_warned = False
 
-    def __enter__(self) -> "Pending":
+    @functools.cached_property
+    def _points(self) -> dict[str, list[int]]:
+        """The points by their digests, and by their accounts, which several may share."""
+        found: dict[str, list[int]] = {}
+        for point, identity in enumerate(self._networks.identities):
+            for name in dict.fromkeys(identity[:2]):
+                found.setdefault(name, []).append(point)
+        return found
+
+    def places(self, group: Group) -> list[tuple[tuple[int, int], int]]:
+        """The networks of a group that the sweep has: their places, as (point, seed's column), and their rows."""
+        columns = {seed: column for column, seed in enumerate(self._networks.seeds)}
+        is_other = group.versions != versions()
+        found = []
+        for row, (identity, seed) in enumerate(group.known_as):
+            points = self._points.get(identity.digest) or (self._points.get(identity.account, []) if is_other else [])
+            found += [((point, columns[seed]), row) for point in points if seed in columns]
+        return found
+
+    def read(self) -> Iterator[tuple[Group, list[tuple[tuple[int, int], int]]]]:
+        """Each group with the places of its networks. Groups that were made with other versions are told of."""
+        others: dict[str, int] = {}
+        unknown: dict[str, None] = {}
+        for group in self.groups:
+            places = self.places(group)
+            if places and group.versions != versions():
+                name = _in_words(group.versions)
+                others[name] = others.get(name, 0) + len(places)
+                unknown |= dict.fromkeys(name for _, row in places for name in group.known_as[row][0].unknown)
+            yield group, places
+        if others and not self._has_warned:
+            self._has_warned = True
+            told = "; ".join(f"{count:,} networks with {name}" for name, count in others.items())
+            also = f" It cannot be told whether these are as they were: {', '.join(unknown)}." if unknown else ""
+            line = f"Some networks in {self.groups.folder} were computed with other versions: {told}. Their settings "
+            warn(f"{line}are the same, and they are taken as they are; their last bits may differ.{also}")
+
+    def done(self) -> set[tuple[int, int]]:
+        """The networks that are finished, each a point's number and a seed."""
+        seeds = self._networks.seeds
+        return {(point, seeds[column]) for _, places in self.read() for (point, column), _ in places}
+
+    def has_all(self) -> bool:
+        """Whether all networks in the folder are networks of this sweep."""
+        return all({row for _, row in self.places(group)} == {*range(len(group.known_as))} for group in self.groups)
+
+    def __enter__(self) -> "Kept":
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._keep_all()
+        self._write_all()
 
     def keep(self, order: Order, outcome: Computed) -> None:
         """Keep a finished order, and those that wait."""
-        self._pending.append((order, outcome))
+        self._unwritten.append((order, outcome))
         try:
-            self._keep_all()
+            self._write_all()
         except NotKeptError as error:
             if not self._has_complained:
                 say(f"{error} Meanwhile the sweep goes on, and it is tried again after each group.")
             self._has_complained = True
 
-    def _keep_all(self) -> None:
-        while self._pending:
-            self._groups.keep(*self._pending[0], self._digests)
-            del self._pending[0]
+    def _write_all(self) -> None:
+        while self._unwritten:
+            self.groups.keep(*self._unwritten[0], self._networks.identities)
+            del self._unwritten[0]
 
 
-def placed(
-    group: Group, points: Mapping[str, Sequence[int]], columns: Mapping[int, int]
-) -> Iterator[tuple[tuple[int, int], int]]:
-    """The networks of a group that a sweep has: the place of each in it, as (point, seed's column), and its row.
-
-    `points` are known by their digests, which several may share, and `columns` by their seeds.
-    """
-    for row, (digest, seed) in enumerate(group.known_as):
-        for point in points.get(digest, ()) if seed in columns else ():
-            yield (point, columns[seed]), row
+def _in_words(made_with: dict[str, Any]) -> str:
+    """The versions that differ from those installed here."""
+    return ", ".join(f"{name} {made_with.get(name)}" for name, own in versions().items() if made_with.get(name) != own)

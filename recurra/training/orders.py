@@ -15,10 +15,10 @@ from jaxtyping import PRNGKeyArray
 
 from recurra.engine.hardware import bytes_of, cores
 from recurra.engine.plan import cores_are_faster
-from recurra.engine.programs import Program, programs
+from recurra.engine.programs import SharedProgram, programs
 from recurra.engine.protocol import Engine
 from recurra.engine.tuning import FIXED_MEMBERS
-from recurra.training.cases import Made, Sent, digests
+from recurra.training.cases import Identity, Made, Sent, identities
 from recurra.training.computing import compute
 from recurra.training.places.base import Computed, Member, Order, State, versions
 
@@ -36,7 +36,7 @@ PROBE_SECONDS, PROBE_STEPS = 0.5, 64
 class Batch:
     """Networks that share a program and the number of steps, each as the number of its point and its seed."""
 
-    program: Program
+    program: SharedProgram
     steps: int
     members: list[tuple[int, int]]
     #: how many there are in all, also those that are done already
@@ -63,15 +63,17 @@ class Networks:
         self.made, self.seeds, self.key, self.engine, self.x64, self._at_once = made, seeds, key, engine, x64, at_once
         with jax.enable_x64(x64):
             self.programs = programs([each.trees for each in made])
+        #: the program of each point, and the point's place in it
+        self._place = {point: (program, at) for program in self.programs for at, point in enumerate(program.rows)}
         #: how many orders are computed at the same time
         self.workers = 1
         self._batch_of: dict[int, Batch] = {}
 
     @functools.cached_property
-    def digests(self) -> list[str]:
-        """What the case of each point is known by."""
+    def identities(self) -> list[Identity]:
+        """By what the case of each point is known again."""
         with jax.enable_x64(self.x64):
-            return digests(self.made, self.programs, self.key)
+            return identities(self.made, self.programs, self.key)
 
     def batches(self, done: Collection[tuple[int, int]] = ()) -> list[Batch]:
         """What is to be computed, by program."""
@@ -111,7 +113,7 @@ class Networks:
         row = {point: i for i, point in enumerate(points)}
         made = [self.made[point] for point in points]
         return Order(
-            cases=Sent(made),
+            cases=Sent(made, self._programs_of(points)),
             points=tuple(points),
             members=tuple(Member(row[point], seed) for point, seed in members),
             stop=made[0].case.steps if stop is None else stop,
@@ -124,6 +126,16 @@ class Networks:
             state=state,
             returns_state=returns_state,
         )
+
+    def _programs_of(self, points: Sequence[int]) -> list[SharedProgram]:
+        """The programs of these points."""
+        at: dict[int, list[int]] = {}
+        for row, point in enumerate(points):
+            at.setdefault(id(self._place[point][0]), []).append(row)
+        return [
+            self._place[points[rows[0]]][0].of([self._place[points[row]][1] for row in rows], rows)
+            for rows in at.values()
+        ]
 
     def learn(self, order: Order, outcome: Computed) -> None:
         """Take note of how long an order took."""

@@ -16,6 +16,36 @@ LOG_EVERY = 10.0
 Report = Callable[[int], None]
 
 
+class Pace:
+    """How fast a run goes, how long it still takes, and whether it is time to say so.
+
+    `every` are the seconds between two reports. docs/how-to/add-a-command.md has an example.
+    """
+
+    def __init__(self, every: float | None = None):
+        self._every, self._last = LOG_EVERY if every is None else every, time.perf_counter()
+        self._first: tuple[int | float, float] | None = None
+
+    def is_due(self) -> bool:
+        """Whether it is time for a report. The next one is due `every` seconds after the last."""
+        now = time.perf_counter()
+        is_due = now - self._last >= self._every
+        self._last = now if is_due else self._last
+        return is_due
+
+    def rate(self, done: int | float) -> float:
+        """What was done in a second since the first call, which comes when the run starts or goes on."""
+        now = time.perf_counter()
+        before, started = self._first = self._first or (done, now)
+        return (done - before) / max(now - started, 1e-9)
+
+    def left(self, done: int | float, whole: int | float) -> str:
+        """The time that is left, such as `0:01:30 left`; nothing as long as the rate is 0."""
+        rate = self.rate(done)
+        left = int((whole - done) / rate) if rate else None
+        return "" if left is None else f"{left // 3600}:{left // 60 % 60:02d}:{left % 60:02d} left"
+
+
 @contextmanager
 def progress(label: str, steps: int, show: bool | Report, unit: str = "steps") -> Iterator[Report]:
     """Reports go to standard error, or to `show`: a bar on a terminal if rich is there, else a line now and then."""
@@ -44,39 +74,21 @@ def _bar(label: str, steps: int, unit: str) -> Iterator[Report]:
     )
     with Progress(*columns, console=Console(file=cast(Any, console))) as bar:
         task = bar.add_task(label, total=steps, rate="compiling")
-        pace = _Pace()
+        pace = Pace()
 
         def report(done: int) -> None:
-            rate = pace(done)
+            rate = pace.rate(done)
             bar.update(task, completed=done, rate=f"{rate:,.0f} {unit}/s" if rate else "")
 
         yield report
 
 
-class _Pace:
-    """Steps a second since the first report, which comes when the run starts or goes on."""
-
-    def __init__(self) -> None:
-        self._first: tuple[int, float] | None = None
-
-    def __call__(self, done: int) -> float:
-        now = time.perf_counter()
-        self._first = self._first or (done, now)
-        before, started = self._first
-        return (done - before) / max(now - started, 1e-9)
-
-
 def _log_lines(label: str, steps: int, unit: str) -> Report:
-    last, pace = time.perf_counter(), _Pace()
+    pace = Pace()
 
     def report(done: int) -> None:
-        nonlocal last
-        now, rate = time.perf_counter(), pace(done)
-        if now - last < LOG_EVERY or not rate:
-            return
-        last = now
-        left = int((steps - done) / rate)
-        clock = f"{left // 3600}:{left // 60 % 60:02d}:{left % 60:02d}"
-        say(f"{label}: {done:,} of {steps:,} {unit}, {rate:,.0f} {unit}/s, {clock} left")
+        rate = pace.rate(done)
+        if rate and pace.is_due():
+            say(f"{label}: {done:,} of {steps:,} {unit}, {rate:,.0f} {unit}/s, {pace.left(done, steps)}")
 
     return report

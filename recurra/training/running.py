@@ -14,7 +14,7 @@ from recurra.engine.hardware import bytes_of, check_fits, in_words
 from recurra.engine.protocol import Engine, Members, Piece, Run
 from recurra.training.checkpoint import Keeper
 from recurra.training.console import say
-from recurra.training.evaluating import Evaluations, Plan, Together
+from recurra.training.evaluating import Evaluation, Evaluations, Together
 from recurra.training.gathering import Gathering, InMemory, LossWindows, Records, kept_before
 from recurra.training.handover import MOST_BYTES, Handover
 from recurra.training.interrupts import Asked
@@ -39,7 +39,7 @@ class Job:
     #: where records go; None: into the result
     record_into: Sink | None = None
     #: how they are evaluated, and with which numbers
-    held_out: Plan | None = None
+    held_out: Evaluation | None = None
     held_out_numbers: Any = None
     #: the step from which losses are gathered, a multiple of `window`: members may have come so far before
     first: int = 0

@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from recurra.engine.experiment import Experiment, Start
-from recurra.engine.specialise import PLATFORMS, adopted, specialised_step, tagged
+from recurra.engine.specialise import adopted, tagged
 from recurra.network import NetworkWeights
 from recurra.online.model import Online
 from recurra.online.step import OnlineState
@@ -35,7 +35,6 @@ def starting_from(given: Start | None, experiment: Experiment, seeds: int, steps
         )
     began = _steps_before(given.t, steps)
     given = given._replace(t=None, key=None)
-    _check_forms(given.learners, experiment)
     step, _ = adopted(experiment.step, given.learners if isinstance(given.learners, dict) else {})
     like = _first_state(dataclasses.replace(experiment, step=step))
     like = like._replace(learners=tagged(step, like.learners))
@@ -43,22 +42,6 @@ def starting_from(given: Start | None, experiment: Experiment, seeds: int, steps
     given = given._replace(unlabelled=_count(given.unlabelled, like.unlabelled), first=_count(given.first, like.first))
     start = _for_seeds(given, like, seeds)
     return dataclasses.replace(experiment, began=jnp.asarray(began, "int32") if began else None), start
-
-
-def _check_forms(states: Any, experiment: Experiment) -> None:
-    """Raise if a learner's state is that of a faster form and does not say so."""
-    step = experiment.step
-    first = lambda step: _first_state(dataclasses.replace(experiment, step=step)).learners
-    for platform in PLATFORMS if isinstance(states, dict) else ():
-        special = specialised_step(step, platform)
-        for name in states.keys() & step.learners.keys():
-            kinds = [jax.tree.structure(learners[name]) for learners in (states, first(step), first(special))]
-            if kinds[0] != kinds[1] and kinds[0] == kinds[2]:
-                raise ValueError(
-                    f"The state of the learner {name!r} is as {special.learners[name]!r} keeps it, a faster form of "
-                    f"{step.learners[name]!r}, and is not marked as such: take the state from `learning` of the "
-                    "recurra.Online, or from `states` of the result."
-                )
 
 
 def _first_state(experiment: Experiment) -> LearningState:
@@ -108,7 +91,8 @@ def _check_structure(given: Start, like: Start) -> None:
     unknown = [f"`{name[1:]}` too" for name in names(given) if name not in names(like)]
     said = " and ".join([*missing[:1], *unknown[:1]]) or "other parts"
     raise ValueError(
-        f"`start` is not of this network, learner and optimizer: it has {said}. Make it with the same settings."
+        f"`start` is not of this network, learner and optimizer: it has {said}. Make it with the same settings. "
+        "Of a recurra.Online take `learning`, and of a result `states`."
     )
 
 

@@ -2,12 +2,12 @@
 
 import functools
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import ExitStack, nullcontext
 from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import jax
 import numpy as np
@@ -18,7 +18,7 @@ from recurra.engine.choosing import engine_of
 from recurra.engine.experiment import Experiment, KnownRows
 from recurra.engine.fold import first_step
 from recurra.engine.on_chip.engine import OnChipEngine
-from recurra.engine.programs import Program
+from recurra.engine.programs import SharedProgram
 from recurra.engine.protocol import Engine
 from recurra.learners.base import Learner
 from recurra.network import Network
@@ -26,13 +26,14 @@ from recurra.step import Optimizer
 from recurra.tasks.base import Task
 from recurra.training import arguments
 from recurra.training.cases import Case, Made
-from recurra.training.computing import Measured, compute, ends_of_windows
+from recurra.training.computing import Collected, compute, ends_of_windows
 from recurra.training.console import say
-from recurra.training.folder import Groups, Pending, placed
+from recurra.training.folder import Groups, Kept
 from recurra.training.interrupts import Asked, Interrupted, asked_to_stop
 from recurra.training.orders import Batch, Networks, network_steps
 from recurra.training.places.base import Computed, Failure, Order, Place
 from recurra.training.places.dispatching import Local
+from recurra.training.progress import Report
 from recurra.training.progress import progress as show_progress
 from recurra.training.recording import RecordFunction
 from recurra.training.train import LEARNING_RATE
@@ -68,7 +69,7 @@ def sweep(
     """Train a network at every point of a grid, or at a list of points, each over all seeds, on all cores or the GPU.
 
     `vary` maps settings to their values. A setting is an argument, or a field of one, by its path: "optimizer",
-    "learner", "learner.perturbation", "network.cell.alpha", "task.t1", "streams". Measured are a list, or map names to
+    "learner", "learner.perturbation", "network.cell.alpha", "task.t1", "streams". Values are a list, or map names to
     things that are no numbers, such as {"add": recurra.Add(), "mimic": ...}. All combinations are taken. For points
     that make no grid, such as draws at random, `vary` is a list of dictionaries. The numbers of an Optax optimizer vary
     if `optax.inject_hyperparams` made it, as "optimizer.learning_rate". All other arguments are those of
@@ -134,46 +135,77 @@ def sweep(
     if isinstance(runs, OnChipEngine):  # before anything is trained
         for program in networks.programs:
             runs.check(program.experiment[0])
-    found = Measured((len(made), len(which)))
+    found = Collected((len(made), len(which)))
     found.axes["step"] = ends_of_windows(0, steps, window)
     columns = {seed: column for column, seed in enumerate(which)}
     label = f"{len(made):,} point{'s' * (len(made) > 1)}, {len(which)} seed{'s' * (len(which) > 1)}"
+
+    def take(order: Order, outcome: Computed) -> None:
+        at = np.array([(order.points[member.row], columns[member.seed]) for member in order.members])
+        found.add(tuple(at.T), outcome)
+
     with ExitStack() as stack:
         kept, done = None, set[tuple[int, int]]()
         if folder is not None:
             groups = Groups(Path(folder).absolute())  # the program may go to another folder
             stack.enter_context(groups.held())
-            done = {(point, which[column]) for point, column in _take_up(groups, networks, columns, found)}
-            kept = stack.enter_context(Pending(groups, networks.digests))
-        batches = networks.batches(done)
-        total = network_steps(batches)
-        asked = stack.enter_context(asked_to_stop())
-        report = stack.enter_context(show_progress(label, total, progress, "network-steps"))
-        failures: list[Failure] = []
-        stack.enter_context(where)
-        for order, outcome in computed(networks, batches, where, asked, report):
+            kept = Kept(groups, networks)
+            done = {(point, which[column]) for point, column in _take_up(kept, found)}
+        ended = carry_out(networks, done, where, kept, label, progress, take, raises=is_here)
+    data = _dataset(found, points, which, steps)
+    if ended.signal:
+        taken = int(found.values["steps_done"].sum()) if found.values else 0
+        message = f"Stopped after {taken:,} of {len(made) * len(which) * steps:,} network-steps"
+        raise Interrupted(f"{message}: the data set so far is the exception's `result`.", data, ended.signal)
+    reasons = [failure.reason for _, failure in ended.failures]
+    if reasons and not found.values:
+        raise RuntimeError(f"No network could be computed: {reasons[0]}.")
+    if reasons:
+        warnings.warn(f"Some networks could not be computed, and their numbers are nan: {reasons[0]}.", stacklevel=2)
+    return data
+
+
+class Ended(NamedTuple):
+    """How a sweep ended: with which signal, if any, and the orders that could not be computed."""
+
+    signal: int | None
+    failures: list[tuple[Order, Failure]]
+
+
+def carry_out(
+    networks: Networks,
+    done: Collection[tuple[int, int]],
+    place: Place,
+    kept: Kept | None,
+    label: str,
+    show: bool | Report,
+    take: Callable[[Order, Computed], None] = lambda order, outcome: None,
+    raises: bool = False,
+) -> Ended:
+    """Compute the networks that are not `done` yet, and keep each order as it is finished. This runs every sweep.
+
+    Each outcome is handed to `take`, also that of an order which a signal has cut short. An order that fails costs its
+    networks; where it `raises`, the sweep ends with the order's error, if that was raised in this process.
+    """
+    batches = networks.batches(done)
+    failures: list[tuple[Order, Failure]] = []
+    with (
+        nullcontext() if kept is None else kept,
+        asked_to_stop() as asked,
+        show_progress(label, network_steps(batches), show, "network-steps") as report,
+        place,
+    ):
+        for order, outcome in computed(networks, batches, place, asked, report):
             if isinstance(outcome, Failure):
-                if is_here and outcome.error is not None:
+                if raises and outcome.error is not None:
                     raise outcome.error
-                failures.append(outcome)
+                failures.append((order, outcome))
                 say(f"{order.label()} failed: {outcome.reason}. The sweep goes on without them.")
                 continue
-            at = np.array([(order.points[member.row], columns[member.seed]) for member in order.members])
-            found.add(tuple(at.T), outcome)
+            take(order, outcome)
             if kept is not None and outcome.signal is None:
                 kept.keep(order, outcome)
-    data = _dataset(found, points, which, steps)
-    if asked.signal:
-        taken = int(found.values["steps_done"].sum()) if found.values else 0
-        message = f"Stopped after {taken:,} of {total:,} network-steps"
-        raise Interrupted(f"{message}: the data set so far is the exception's `result`.", data, asked.signal)
-    if failures and not found.values:
-        raise RuntimeError(f"No network could be computed: {failures[0].reason}.")
-    if failures:
-        warnings.warn(
-            f"Some networks could not be computed, and their numbers are nan: {failures[0].reason}.", stacklevel=2
-        )
-    return data
+    return Ended(asked.signal, failures)
 
 
 def computed(
@@ -200,15 +232,9 @@ def _place_of(place: Any) -> Place:
     return place
 
 
-def _take_up(
-    groups: Groups, networks: Networks, columns: Mapping[int, int], found: Measured
-) -> Iterator[tuple[int, int]]:
-    """Enter what the folder has of these networks; the places of these networks, as (point, seed's column)."""
-    points: dict[str, list[int]] = {}
-    for point, digest in enumerate(networks.digests):
-        points.setdefault(digest, []).append(point)
-    for group in groups:
-        places = list(placed(group, points, columns))
+def _take_up(kept: Kept, found: Collected) -> Iterator[tuple[int, int]]:
+    """Enter what the folder has of the networks; the places of these networks, as (point, seed's column)."""
+    for group, places in kept.read():
         if places:
             at, rows = np.array([place for place, _ in places]), [row for _, row in places]
             values = {name: array[rows] for name, array in group.outcome.values.items()}
@@ -227,7 +253,7 @@ def _made(given: dict[str, Any], settings: Mapping[str, Any], shapes: KnownRows)
         raise type(error)(f"{error} This is at the point {told}.") from error
 
 
-def _check_records(found: Sequence[Program]) -> None:
+def _check_records(found: Sequence[SharedProgram]) -> None:
     """Raise before the first step unless what is recorded has one shape at all points."""
 
     def shapes(experiment: Experiment) -> dict[str, tuple[int, ...]]:
@@ -256,7 +282,7 @@ ABOUT = {
 }
 
 
-def _dataset(found: Measured, points: Points, seeds: Sequence[int], steps: int) -> "xarray.Dataset":
+def _dataset(found: Collected, points: Points, seeds: Sequence[int], steps: int) -> "xarray.Dataset":
     """All of it, with a dimension for each setting that varies, or one for points that make no grid."""
     import xarray
 

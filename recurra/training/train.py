@@ -17,7 +17,7 @@ from recurra.tasks.base import Task
 from recurra.training import arguments
 from recurra.training.checkpoint import EVERY, Checkpoint
 from recurra.training.console import say
-from recurra.training.evaluating import Plan
+from recurra.training.evaluating import Evaluation
 from recurra.training.identity import Account, identity_of
 from recurra.training.interrupts import Interrupted, asked_to_stop
 from recurra.training.progress import progress as show_progress
@@ -117,7 +117,7 @@ def train(
     learners = {APPLIED: learner, **probes}
     recorder = StepRecorder.of(record, learners)
     experiment = Experiment.of(network, learners, optimizer, task, streams, recorder)
-    held_out = Plan.of(network, evaluate, evaluate_every, evaluate_steps, steps, streams)
+    held_out = Evaluation.of(network, evaluate, evaluate_every, evaluate_steps, steps, streams)
     experiment, begins = starting_from(start, experiment, len(which), steps)
 
     about = {"window": window, "record": sorted(record), "record_every": record_every if record else 1}

@@ -16,7 +16,7 @@ class Sweep(Experiment):
     """Every learner on every task at every rate; losses are (learner, task, rate, seed, window).
 
     The learners are one algorithm with different numbers, and so are the tasks: all points share one compiled program.
-    A point takes seconds, so nothing is kept of a sweep that was killed.
+    What is finished of a sweep that was killed is kept in a folder in the place of a checkpoint.
     """
 
     known_as: str
@@ -46,6 +46,7 @@ class Sweep(Experiment):
             vary={"learner": self.learners, "task": self.tasks, "optimizer": self.rates},
             steps=self.steps,
             seeds=self.seeds,
+            folder=checkpoint,
             progress=lambda done: advance(done / total),
         )
         return {

@@ -15,6 +15,7 @@ from recurra.cli.learning.baselines import (
     described,
     find_period,
 )
+from recurra.cli.learning.session import restore, state_of
 
 NAN = math.nan
 
@@ -188,9 +189,9 @@ def test_a_baseline_goes_on_as_if_it_had_never_stopped(cut):
         whole, first, second = (baselines(3, None)[name] for _ in range(3))
         wanted = seen(whole, values)
         start = seen(first, values[:cut])
-        second.restore(first.state())
+        restore(second, state_of(first))
         np.testing.assert_array_equal(np.concatenate([start, seen(second, values[cut:])]), wanted)
-        assert all(isinstance(each, np.ndarray) for each in second.state().values())
+        assert all(isinstance(each, np.ndarray) for each in state_of(second).values())
 
 
 def test_baselines_say_what_they_found():

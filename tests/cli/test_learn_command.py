@@ -135,14 +135,16 @@ def test_a_baseline_that_wins_is_named_with_its_period(learn):
     assert "The seasonal naive forecast, period 48, has the smaller error: 0." in out
 
 
-def test_the_interval_holds_as_often_as_asked_for(learn):
+@pytest.mark.parametrize("horizon", [0, 1, 4])
+def test_the_range_holds_as_often_as_asked_for(learn, horizon):
     Path("a.csv").write_text(table(some_rows(1500)))
-    status, out, _ = learn("a.csv", "--target", "y", "--coverage", 0.9, "--json", "--predictions", "p.csv")
+    how = ("--target", "y", "--horizon", horizon, "--coverage", 0.9)
+    status, out, _ = learn("a.csv", *how, "--json", "--predictions", "p.csv")
     assert status == 0
     lines = [line for line in lines_of("p.csv") if line["low"]]
     inside = [float(line["low"]) <= float(line["truth"]) <= float(line["high"]) for line in lines]
     assert abs(np.mean(inside) - 0.9) < 0.06
-    found = result(out)["interval"]
+    found = result(out)["range"]
     assert (found["rows"], found["inside"]) == (len(lines), sum(inside))
 
 

@@ -159,8 +159,10 @@ def test_values_of_a_parquet_file_keep_their_types(tmp_path):
     }
     parquet.write_table(pyarrow.table(columns), tmp_path / "a.parquet", row_group_size=2)
     table = open_rows(str(tmp_path / "a.parquet"), follow=False)
+    assert table.begin()
     found = table.take(9)
     table.close()
+    assert [row.place for row in found] == ["row 1", "row 2", "row 3"]
     float32 = str(float(np.float32(0.1)))
     assert [row.cells for row in found] == [
         ["0.1", float32, str(2**62 + 1), "2016-01-01T00:00:00", "2016-01-01T01:00:00+01:00", "2016-01-01", "a"],

@@ -4,16 +4,19 @@ import contextlib
 import csv
 import gzip
 import io
+import json
 import math
+from dataclasses import asdict, replace
 
 import numpy as np
 import pytest
 
-from recurra.cli.learning.columns import CATEGORY, NUMBER, TRUTH, Encoder, Layout, choose_layout
-from recurra.cli.learning.options import ColumnChoice
-from recurra.cli.learning.rows import CsvRows, Position, Row, open_rows
+from recurra.cli.learning.cells import ISO, BadValueError, find_format, number, seconds
+from recurra.cli.learning.columns import CATEGORY, NUMBER, TRUTH, ColumnPlan, Encoder, plan_columns
+from recurra.cli.learning.options import LearnOptions
+from recurra.cli.learning.rows import Position, Record, Rows, open_rows
+from recurra.cli.learning.session import state_of
 from recurra.cli.learning.sources import InputError, Pipe, Source, memory, open_source
-from recurra.cli.learning.values import ISO, BadValueError, find_format, number, seconds
 
 
 class Drip(Pipe):
@@ -55,7 +58,7 @@ def closing():
 
 def read(text):
     content = text if isinstance(text, bytes) else text.encode()
-    table = CsvRows(memory("a.csv", content))
+    table = Rows(memory("a.csv", content))
     return table, rows_of(table)
 
 
@@ -74,7 +77,7 @@ def a_table(rng, rows=60):
 def test_rows_are_the_same_however_the_bytes_arrive(seed):
     rng = np.random.default_rng(seed)
     content, cells = a_table(rng)
-    table = CsvRows(drip(content, rng))
+    table = Rows(drip(content, rng))
     found = rows_of(table, int(rng.integers(1, 30)))
     assert table.columns == ["one", "two", "three"]
     assert [row.cells for row in found] == cells
@@ -90,13 +93,12 @@ def test_reading_goes_on_after_any_row(seed, kind):
     rng = np.random.default_rng(seed)
     content, _ = a_table(rng)
     source = lambda: memory("a.csv", content) if kind == "memory" else drip(content, rng)
-    table = CsvRows(source())
+    table = Rows(source())
     found = rows_of(table)
     for row in [None, *found[::7], found[-1]]:
-        position = Position.of(table.after(row).plain())
-        later = CsvRows(source())
+        position = Position(**json.loads(json.dumps(asdict(table.after(row)))))
+        later = Rows(source())
         later.resume(position, table.separator)
-        assert later.columns == table.columns
         rest = []
         while not later.ended:
             rest += later.take(4)
@@ -113,20 +115,20 @@ def test_reading_does_not_go_on_in_another_table(place):
     position = table.after(rows[1])
     changed = {"header": content.replace(b"x", b"z"), "last row": content.replace(b"3", b"7"), "cut": content[:9]}
     with pytest.raises(InputError, match=r"is not what it was when the checkpoint was written: up to row 2"):
-        CsvRows(memory("a.csv", changed[place])).resume(position, ",")
+        Rows(memory("a.csv", changed[place])).resume(position, ",")
 
 
 @pytest.mark.parametrize("added", ["\n5,6\n", "\r\n5,6\n"])
 def test_a_last_line_without_an_end_may_get_one(added):
     table, rows = read("x,y\n1,2\n3,4")
-    later = CsvRows(memory("a.csv", b"x,y\n1,2\n3,4" + added.encode()))
+    later = Rows(memory("a.csv", b"x,y\n1,2\n3,4" + added.encode()))
     later.resume(table.after(rows[-1]), ",")
     assert [row.cells for row in later.take(9)] == [["5", "6"]]
 
 
 def test_a_last_line_without_an_end_must_not_become_longer():
     table, rows = read("x,y\n1,2\n3,4")
-    later = CsvRows(memory("a.csv", b"x,y\n1,2\n3,45\n"))
+    later = Rows(memory("a.csv", b"x,y\n1,2\n3,45\n"))
     later.resume(table.after(rows[-1]), ",")
     with pytest.raises(InputError, match="row 2, was not complete when it was read"):
         later.take(9)
@@ -221,7 +223,7 @@ def test_compressed_files_are_known_by_their_content(tmp_path, closing):
 def test_a_growing_file_is_read_as_it_grows(tmp_path, closing):
     path = tmp_path / "a.csv"
     path.write_bytes(b"a,b\n")
-    table = closing(CsvRows(open_source(path, follow=True)))
+    table = closing(Rows(open_source(path, follow=True)))
     assert not table.begin()
     with path.open("ab", buffering=0) as file:
         file.write(b'1,2\n3,"x\n')
@@ -247,7 +249,7 @@ def test_a_followed_file_that_changes_otherwise_ends_the_run(tmp_path, closing, 
     path = tmp_path / "a.csv"
     path.write_bytes(b"a,b\n1,2\n")
     path.with_name("b").write_bytes(b"a,b\n1,2\n3,4\n")
-    table = closing(CsvRows(open_source(path, follow=True)))
+    table = closing(Rows(open_source(path, follow=True)))
     assert table.begin()
     change(path)
     with pytest.raises(InputError, match=said):
@@ -292,8 +294,12 @@ ROWS = [
 ]
 
 
-def chosen(choice=None, header=HEADER, rows=ROWS, horizon=1):
-    return choose_layout("a.csv", header, rows, choice or ColumnChoice("y"), horizon)
+def asked(target="y", horizon=1, **options):
+    return LearnOptions(file="a.csv", target=target, horizon=horizon, **options)
+
+
+def chosen(options=None, header=HEADER, rows=ROWS):
+    return plan_columns("a.csv", header, rows, options or asked())
 
 
 def test_kinds_are_told_from_the_first_rows():
@@ -303,35 +309,34 @@ def test_kinds_are_told_from_the_first_rows():
     ]  # fmt: skip
     assert found.time is not None
     assert (found.time.name, found.time_format) == ("date", ISO)
-    assert Layout.of(found.plain()) == found
+    assert ColumnPlan(**json.loads(json.dumps(asdict(found)))) == found
 
 
 @pytest.mark.parametrize(
     ("choice", "horizon", "names"),
     [
-        (ColumnChoice("y"), 0, ["y", "level", "wind", "dry"]),
-        (ColumnChoice("y", features=("wind",)), 1, ["y", "wind"]),
-        (ColumnChoice("y", features=("y",)), 1, ["y"]),
-        (ColumnChoice("y", ignore=("level", "dry")), 1, ["y", "wind"]),
-        (ColumnChoice("wind", features=("y",)), 0, ["wind", "y"]),
+        (asked("y"), 0, ["y", "level", "wind", "dry"]),
+        (asked("y", features=["wind"]), 1, ["y", "wind"]),
+        (asked("y", features=["y"]), 1, ["y"]),
+        (asked("y", ignore=["level", "dry"]), 1, ["y", "wind"]),
+        (asked("wind", features=["y"]), 0, ["wind", "y"]),
     ],
 )
 def test_columns_can_be_chosen(choice, horizon, names):
-    assert [each.name for each in chosen(choice, horizon=horizon).inputs] == names
+    assert [each.name for each in chosen(replace(choice, horizon=horizon)).inputs] == names
 
 
 @pytest.mark.parametrize(
     ("choice", "said"),
     [
-        (ColumnChoice("Y"), "`target` is 'Y', and a.csv has no such column: did you mean 'y'"),
-        (ColumnChoice("lvel"), "did you mean 'level'"),
-        (ColumnChoice("nothing at all"), "its columns are date, y, level, wind, dry"),
-        (ColumnChoice("y", ignore=("y",)), "which is the target"),
-        (ColumnChoice("y", features=("wind",), ignore=("wind",)), "both name 'wind'"),
-        (ColumnChoice("y", time="wind", features=("wind",)), "something else too"),
-        (ColumnChoice("y", time="level"), "'low' in it is no date or time"),
-        (ColumnChoice("level"), "text in the target 'level', such as 'low'"),
-        (ColumnChoice(""), "has no such column"),
+        (asked("Y"), "`target` is 'Y', and a.csv has no such column: did you mean 'y'"),
+        (asked("lvel"), "did you mean 'level'"),
+        (asked("nothing at all"), "its columns are date, y, level, wind, dry"),
+        (asked("y", ignore=["y"]), "which is the target"),
+        (asked("y", features=["wind"], ignore=["wind"]), "both name 'wind'"),
+        (asked("y", time="wind", features=["wind"]), "something else too"),
+        (asked("y", time="level"), "'low' in it is no date or time"),
+        (asked("level"), "text in the target 'level', such as 'low'"),
     ],
 )
 def test_a_wrong_choice_of_columns_is_explained(choice, said):
@@ -341,7 +346,7 @@ def test_a_wrong_choice_of_columns_is_explained(choice, said):
 
 def test_horizon_0_needs_another_column():
     with pytest.raises(InputError, match="no column beside the target"):
-        chosen(ColumnChoice("y", features=("y",)), horizon=0)
+        chosen(asked("y", 0, features=["y"]))
 
 
 @pytest.mark.parametrize(
@@ -362,7 +367,7 @@ def test_texts_that_are_no_categories_are_refused():
     rows = [[str(i), f"text {i}"] for i in range(40)]
     with pytest.raises(InputError, match=r'40 different texts in the column \'name\', such as .* --ignore "name"'):
         chosen(header=["y", "name"], rows=rows)
-    assert [each.name for each in chosen(ColumnChoice("y", ignore=("name",)), ["y", "name"], rows).inputs] == ["y"]
+    assert [each.name for each in chosen(asked("y", ignore=["name"]), ["y", "name"], rows).inputs] == ["y"]
     with pytest.raises(InputError, match="long texts"):
         chosen(header=["y", "name"], rows=[["1", "x" * 10**6]])
 
@@ -399,7 +404,7 @@ def test_what_is_no_date_is_not_taken_for_one(cells):
 def test_a_time_may_be_seconds_where_it_is_named():
     header, rows = ["y", "when"], [["1", "1451606400"], ["2", "1451606460"]]
     assert [each.name for each in chosen(header=header, rows=rows).inputs] == ["y", "when"]
-    found = chosen(ColumnChoice("y", time="when"), header, rows)
+    found = chosen(asked("y", time="when"), header, rows)
     assert [each.name for each in found.inputs] == ["y"]
     assert seconds("1451606400", found.time_format) == seconds("1451606400000", found.time_format)
 
@@ -408,8 +413,8 @@ def test_a_time_may_be_seconds_where_it_is_named():
 
 
 def encoded(rows, header=HEADER, first=ROWS, horizon=1):
-    encoder = Encoder(choose_layout("a.csv", header, first, ColumnChoice("y"), horizon))
-    return encoder, *encoder.encode([Row(i + 1, i + 2, b"", cells) for i, cells in enumerate(rows)])
+    encoder = Encoder(chosen(asked(horizon=horizon), header, first))
+    return encoder, *encoder.encode([Record(i + 1, i + 2, b"", cells) for i, cells in enumerate(rows)])
 
 
 def test_rows_become_numbers():
@@ -435,7 +440,7 @@ def test_with_horizon_0_the_input_of_the_target_is_its_value_before():
     encoder, batch, _ = encoded(rows, ["y", "x"], rows, horizon=0)
     np.testing.assert_array_equal(batch.x, [[0, 1], [0, 2], [2, 3], [2, 4]])  # deviations from the first, 5
     np.testing.assert_array_equal(batch.y, [5, 7, math.nan, 8])
-    assert encoder.names == ["y, a row before", "x"]
+    assert encoder.plan.names == ["y, a row before", "x"]
 
 
 @pytest.mark.parametrize(
@@ -458,5 +463,5 @@ def test_a_bad_row_is_named_and_leaves_no_trace(cells, said):
     with pytest.raises(type(bad), match=said):
         raise bad
     clean, _, _ = encoded([ROWS[0]])
-    for name, array in clean.state().items():
-        np.testing.assert_array_equal(encoder.state()[name], array)
+    for name, array in state_of(clean).items():
+        np.testing.assert_array_equal(state_of(encoder)[name], array)

@@ -12,7 +12,7 @@ from recurra.engine import choosing, plan
 from recurra.engine.choosing import AutoEngine, engine_of
 from recurra.engine.experiment import Experiment
 from recurra.engine.on_chip import engine as on_chip
-from recurra.engine.on_chip.table import Measured, measured, table, warps_for
+from recurra.engine.on_chip.table import KernelTimes, measured, table, warps_for
 from recurra.engine.specialise import specialised
 
 GPU = "an NVIDIA GPU"
@@ -99,7 +99,7 @@ def test_the_table_is_whole():
 
 
 def test_times_grow_with_networks_and_bytes():
-    row = Measured(warps_few=4, microseconds_few=0.5, warps_many=1, millions=1000.0, carried=8000)
+    row = KernelTimes(warps_few=4, microseconds_few=0.5, warps_many=1, millions=1000.0, carried=8000)
     assert row.microseconds(20) == 0.5
     assert row.microseconds(4000) == 4.0
     assert row.microseconds(4000, carried=16_000) == 8.0

@@ -16,6 +16,7 @@ import numpy as np
 import pytest
 
 import recurra as rc
+from recurra import FolderError, NotKeptError
 from recurra.cli import app
 from recurra.saved import archive
 from recurra.training.checkpoint import CheckpointError, UselessCheckpointError
@@ -30,7 +31,7 @@ from recurra_paper.page import STATUSES
 from recurra_paper.profiles import TINY
 from recurra_paper.reproduce import reproduce as reproduce_runs
 from recurra_paper.reproduction import REPRODUCTION
-from recurra_paper.store import NotKeptError, Store, StoreError
+from recurra_paper.store import Store
 
 COMMAND = [sys.executable, "-c", "from recurra.cli import main; main()"]
 
@@ -127,7 +128,7 @@ def test_a_damaged_run_is_named_and_a_changed_setting_is_another_run(tmp_path):
     assert store.get(second) is None
     (kept,) = (tmp_path / "runs" / "runs").glob("*.safetensors")
     kept.write_bytes(kept.read_bytes()[:50])
-    with pytest.raises(StoreError, match=kept.name):
+    with pytest.raises(FolderError, match=kept.name):
         store.get(first)
 
 
@@ -149,7 +150,7 @@ def test_a_checkpoint_that_cannot_serve_is_done_again(tmp_path):
 def test_a_mark_that_cannot_be_read_and_a_killed_first_moment(tmp_path):
     Store(tmp_path / "ours")
     (tmp_path / "ours" / "recurra.json").write_text("")
-    with pytest.raises(StoreError, match="writes it anew"):
+    with pytest.raises(FolderError, match="writes it anew"):
         report_command(tmp_path / "ours")
     (tmp_path / "half").mkdir()
     (tmp_path / "half" / ".recurra.json.partial").touch()
@@ -215,7 +216,7 @@ def test_what_found_no_room_beside_others_is_tried_once_more(tmp_path, monkeypat
 
 def test_a_full_disk_is_found_before_anything_runs(tmp_path, monkeypatch):
     monkeypatch.setattr("recurra_paper.store.try_place", full)
-    with pytest.raises(StoreError, match="No space left on device"):
+    with pytest.raises(FolderError, match="No space left on device"):
         run_command(REPRODUCTION, [], "tiny", tmp_path / "runs")
 
 
@@ -244,7 +245,7 @@ def test_a_folder_is_for_one_job_at_a_time(tmp_path):
             lambda: report_command(store.directory),
             lambda: run_command(REPRODUCTION, [], "tiny", store.directory),
         ):
-            with pytest.raises(StoreError, match=r"in use by another .* wait until it has ended"):
+            with pytest.raises(FolderError, match=r"in use by another .* wait until it has ended"):
                 command()
     assert not list((tmp_path / "runs").rglob(".*"))
 
@@ -262,10 +263,10 @@ def test_names_are_unique(book):
 
 def test_a_folder_belongs_to_one_book(tmp_path):
     Store(tmp_path / "runs").remember({"book": "beyond", "profile": {"name": "tiny"}})
-    with pytest.raises(StoreError, match=r"holds runs of `recurra beyond`: choose another folder"):
+    with pytest.raises(FolderError, match=r"holds runs of `recurra beyond`: choose another folder"):
         run_command(REPRODUCTION, [], "tiny", tmp_path / "runs")
     Store(tmp_path / "old").remember({"profile": {"name": "paper", "lost": 3}})
-    with pytest.raises(StoreError, match=r"another version of recurra: run `recurra reproduce --profile paper"):
+    with pytest.raises(FolderError, match=r"another version of recurra: run `recurra reproduce --profile paper"):
         report_command(tmp_path / "old")
 
 

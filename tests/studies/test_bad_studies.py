@@ -11,7 +11,7 @@ from recurra.studies.study import Study
 TOP = 'learners = ["rflo"]\n'
 #: text, and for each problem its line and words of its message
 BAD = {
-    "nothing in it": ("", [(None, "`learners`", "at its top")]),
+    "nothing in it": ("", [(None, "`learners`", "at the top of a file")]),
     "no TOML": (f"{TOP}alpha = = 2\n", [(2, "not valid TOML", "column 9")]),
     "no end": (f'{TOP}task = """add\n', [(None, "not valid TOML", "Unterminated")]),
     "twice": (f"{TOP}n = 1\nn = 2\n", [(3, "not valid TOML")]),
@@ -37,7 +37,7 @@ BAD = {
     "a list that does not vary": (f"{TOP}alpha = [0.1]\n", [(2, "`alpha`", "under [vary]")]),
     "empty grids": (
         f"{TOP}[vary]\nalpha = []\nlearning_rate = {{}}\nn = {{ choices = [] }}\nlearner = {{}}\n",
-        [(3, "`alpha`", "empty"), (4, "`learning_rate`", "empty"), (5, "`n`", "empty"), (6, "empty")],
+        [(3, "`alpha`", "empty"), (4, "[vary.learning_rate] is empty"), (5, "`n`", "empty"), (6, "empty")],
     ),
     "empty vary": (f"{TOP}[vary]\n", [(2, "[vary] is empty")]),
     "empty table": (f"{TOP}[vary.learner.rflo]\n", [(2, "[vary.learner.rflo] is empty")]),
@@ -146,8 +146,11 @@ BAD = {
         "learning_rate = { from = 0.1, to = 1, count = 50_000 }\n",
         [(4, "1,000,000,000 networks", "10,000,000 are the most", "`learning_rate`")],
     ),
-    "many seeds": (f"{TOP}seeds = 1_000_000_000\n", [(2, "1,000,000,000 networks", "10,000,000")]),
-    "a large count": (f"{TOP}[vary]\nn = {{ from = 1, to = 2, count = 1_000_000_000 }}\n", [(3, "10,000,000")]),
+    "many seeds": (f"{TOP}seeds = 1_000_000_000\n", [(2, "`seeds`", "at most 10000000", "1000000000")]),
+    "a large count": (
+        f"{TOP}[vary]\nn = {{ from = 1, to = 2, count = 1_000_000_000 }}\n",
+        [(3, "`count` of `n`", "10000000")],
+    ),
     "tune": (
         f"{TOP}[tune]\ntrials = 0\nsede = 3\neta = 1\nbatch = 'x'\n",
         [(3, "`tune.trials`", "at least 1"), (4, "`tune.sede`", "did you mean 'seeds'"), (5, "`tune.eta`"), (6, "'x'")],

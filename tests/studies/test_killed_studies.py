@@ -336,11 +336,11 @@ def test_a_folder_in_which_nothing_was_computed_takes_another_study(tmp_path):
     second = Study.of_text('learners = ["rflo"]\n[vary]\nlearning_rate = [0.1, 0.2]\n')
     folder = Folder(tmp_path / "out")
     folder.claim(first, search=True)
-    with folder.held(second, set):
+    with folder.held(second, lambda groups: False):
         assert folder.study().varied == second.varied
         other = Folder(tmp_path / "out")
         with pytest.raises(FolderError, match="belongs to another study"):
             other.claim(first)  # while someone has it
-    (tmp_path / "out" / "groups" / "1-0.nc").write_bytes(b"something")
+    (tmp_path / "out" / "groups" / "1-0.safetensors").write_bytes(b"something")
     with pytest.raises(FolderError, match="belongs to another study"):
         folder.claim(first)

@@ -9,7 +9,8 @@ import pytest
 
 import recurra as rc
 from recurra.checks import Part, command_name
-from recurra.studies.language import effective, every_setting, find
+from recurra.studies.effects import effective
+from recurra.studies.language import every_setting, find
 from recurra.studies.parts import build, full_configuration
 from recurra.studies.settings import SettingsError, checked
 from recurra.studies.study import Study

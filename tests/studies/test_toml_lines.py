@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from recurra.studies.reading.problems import lines_of
+from recurra.studies.reading.lines import lines_of
 
 TRICKY = '''# learners = ["rflo"]
 "learners" = [ # ["uoro"],

@@ -14,7 +14,7 @@ from recurra.studies.choices import Choices, Uniform
 from recurra.studies.tuning.importance import importance
 from recurra.studies.tuning.sampling import (
     Halving,
-    Samples,
+    Proposals,
     combinations,
     comparison_steps,
     distributions,
@@ -102,16 +102,17 @@ def test_trials_that_diverged_altogether_go_no_further():
 
 
 def test_the_search_space_in_optunas_words():
-    found = distributions(MIXED | {"alpha": Uniform(0, 1, log=False, whole=False)})
+    space = MIXED | {"alpha": Uniform(0, 1, log=False, whole=False)}
+    found = distributions(space)
     assert found["learning_rate"] == optuna.distributions.FloatDistribution(1e-5, 1e-1, log=True)
     assert found["n"] == optuna.distributions.IntDistribution(2, 64, log=True)
     assert found["w_rec"] == optuna.distributions.CategoricalDistribution(("orthogonal", "gaussian"))
     assert found["alpha"] == optuna.distributions.FloatDistribution(0.0, 1.0)
-    assert combinations(found) == math.inf
+    assert combinations(space) == math.inf
 
 
 def drawn(space, count, seed=0):
-    return [spread(seed, place, distributions(space)).settings for place in range(count)]
+    return [spread(seed, place, space) for place in range(count)]
 
 
 @pytest.mark.parametrize("count", [3, 8, 13, 50])
@@ -164,8 +165,9 @@ def test_samplers_depend_on_key_case_and_place():
         for seed in range(20):
             trial = study.ask(distributions(BOTH))
             study.tell(trial, (trial.params["alpha"] - 0.3) ** 2 + seed)
-        samples = Samples(key, case, 99, distributions(BOTH), startup=5)
-        study.sampler = samples.at(place, finished=20)
+        proposals = Proposals(key, case, 99, BOTH, startup=5)
+        assert proposals.given(place, finished=20) == {}
+        study.sampler = proposals.sampler(place)
         return study.ask(distributions(BOTH)).params["alpha"]
 
     assert asked(0, CASE, 7) == asked(0, CASE, 7)

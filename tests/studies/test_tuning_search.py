@@ -56,7 +56,8 @@ def keep_the_worst(monkeypatch):
 
 
 def ask_at_random(monkeypatch):
-    monkeypatch.setattr(sampling.Samples, "at", lambda self, place, finished: RandomSampler(seed=place))
+    monkeypatch.setattr(sampling.Proposals, "given", lambda self, place, finished: {})
+    monkeypatch.setattr(sampling.Proposals, "sampler", lambda self, place: RandomSampler(seed=place))
 
 
 BROKEN = {"a pruner that keeps the worst": keep_the_worst, "settings at random": ask_at_random}

@@ -84,8 +84,8 @@ def put_in(set_attribute):
     """Put it in the place of the models, by `setattr` or a test's own."""
     from recurra.cli.learning import session
 
-    set_attribute(session, "build_model", lambda choice, n_in, horizon: Standin(n_in, horizon))
-    set_attribute(session, "restore_model", lambda choice, description, arrays: Standin.from_saved(description, arrays))
+    set_attribute(session, "build_model", lambda options, n_in: Standin(n_in, options.horizon))
+    set_attribute(session, "restore_model", lambda _, description, arrays: Standin.from_saved(description, arrays))
     set_attribute(session, "divergence", lambda: Diverged)
 
 

@@ -9,7 +9,7 @@ import recurra as rc
 from recurra.engine.experiment import Keys
 from recurra.engine.protocol import Members
 from recurra.network import NetworkWeights
-from recurra.training.evaluating import HeldOut
+from recurra.training.evaluating import Evaluation
 from small_runs import asks_to_stop_after, regression, series, train
 
 slow = pytest.mark.slow
@@ -153,7 +153,7 @@ def test_other_rows_of_an_endless_task_have_the_same_thing_to_learn():
     learning = run(task, network=network, optimizer=0.0, **settings)
     assert learning.evaluated_loss[0, 0] == learning.evaluated_loss[0, 1] > 0.01
     block = lambda task: task.block(target, keys.stream, jnp.zeros((), "int32"), network.cell.dtype)[0]
-    assert not np.array_equal(block(task).x, block(HeldOut(task)).x)
+    assert not np.array_equal(block(task).x, block(Evaluation(task)).x)
 
 
 def same(one, other):
@@ -181,12 +181,12 @@ def test_a_run_with_evaluations_goes_on_from_its_checkpoint(tmp_path):
 
 @slow
 def test_an_evaluation_that_a_kill_prevented_is_made_up_for(tmp_path, monkeypatch):
-    from recurra.training.evaluating import Plan
+    from recurra.training.evaluating import Evaluation
 
     task, file = rc.Arrays(*rows(120)), tmp_path / "run.safetensors"
     settings = {"evaluate": rc.Arrays(*rows(50, seed=1)), "evaluate_every": 25, "steps": 100}
     whole = run(task, **settings)
-    fine, seen = Plan.loss, []
+    fine, seen = Evaluation.loss, []
 
     def fails(self, engine, members):
         seen.append(1)
@@ -194,7 +194,7 @@ def test_an_evaluation_that_a_kill_prevented_is_made_up_for(tmp_path, monkeypatc
             raise MemoryError("no more")
         return fine(self, engine, members)
 
-    monkeypatch.setattr(Plan, "loss", fails)
+    monkeypatch.setattr(Evaluation, "loss", fails)
     with pytest.raises(MemoryError, match="no more"):
         run(task, checkpoint=file, **settings)
     same(run(task, checkpoint=file, **settings), whole)

@@ -314,7 +314,9 @@ def test_what_of_an_online_model_train_goes_on_from(kind, cell):
         going_on = rc.Online.continued(model.step, model.state, 37, 0)
         going_on.learn_many(x[37:], y[37:])
         assert_close(jax.tree.map(lambda leaf: leaf[0], trained), going_on.weights)
-    with pytest.raises(ValueError, match=r"keeps it, a faster form of .* take the state from `learning`"):
+    with pytest.raises(
+        ValueError, match=r"is not of this network, learner and optimizer.* Of a recurra\.Online take `learning`"
+    ):
         run(learner=kind(), start=model.state.delayed.learning, **more)
     jaxtyping.config.update("jaxtyping_disable", True)  # which has an error of its own for arguments
     try:

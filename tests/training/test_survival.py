@@ -15,12 +15,13 @@ import pytest
 import xarray
 
 from processes import ENDLESS, TRAIN, in_a_process, read_until, started
+from recurra import FolderError
 from recurra.cli import app, bench
-from recurra.cli.bench import Row
+from recurra.cli.bench import StepTime
 from recurra.cli.environment import FOLDER, keep_compiled_programs
 from recurra.cli.output import Output
 from recurra.studies.settings import SettingsError, read_toml
-from recurra_paper.store import Store, StoreError
+from recurra_paper.store import Store
 
 
 @pytest.fixture
@@ -79,7 +80,7 @@ def test_programs_that_cannot_be_kept_are_only_compiled_again(tmp_path, monkeypa
     assert FOLDER not in os.environ
 
 
-ROW = Row("rflo", "rnn", 4, 1, 1, 1.0, 1.0, 1.0, 1.0, 4, "bytes", 1.0)
+ROW = StepTime("rflo", "rnn", 4, 1, 1, 1.0, 1.0, 1.0, 1.0, 4, "bytes", 1.0)
 
 
 @pytest.fixture
@@ -203,7 +204,7 @@ def test_reproduce_is_ended_and_its_folder_is_its_own(tmp_path):
     arguments = ["reproduce", "rflo_results", "--profile", "tiny", "--steps", str(10**9), "--out", "paper"]
     with started(*arguments, cwd=tmp_path, stderr=subprocess.PIPE) as process:
         assert b"of the whole" in process.stderr.readline()
-        with pytest.raises(StoreError, match="in use by another"), Store(tmp_path / "paper").held():
+        with pytest.raises(FolderError, match="in use by another"), Store(tmp_path / "paper").held():
             pass
         for _ in range(2):
             process.send_signal(signal.SIGHUP)

@@ -12,8 +12,11 @@ import numpy as np
 import pytest
 
 import recurra as rc
+from recurra.saved import archive
+from recurra.studies.folder import Folder
+from recurra.studies.study import Study
 from recurra.training import orders
-from recurra.training.folder import FolderError
+from recurra.training.folder import KIND, FolderError
 
 TASK = rc.Add(t1=1, t2=2)
 RATES = {"optimizer": [1e-3, 1e-2]}
@@ -159,6 +162,54 @@ def test_folders_that_cannot_be_used_are_refused_before_anything_runs(tmp_path, 
     (tmp_path / "new" / "groups" / "4-0123.nc").write_bytes(b"CDF")
     with pytest.raises(FolderError, match=r"recurra 0\.1"):
         swept(tmp_path / "new")
+
+
+def test_files_of_others_are_left_alone(tmp_path):
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / ".data.partial").write_text("half of it")
+    with pytest.raises(FolderError, match="belong to no sweep, such as mine: choose an empty or new folder"):
+        swept(tmp_path)
+    assert (tmp_path / "mine" / ".data.partial").read_text() == "half of it"
+    assert {path.name for path in tmp_path.iterdir()} == {"mine"}
+
+
+def test_a_folder_that_a_study_has_is_refused(tmp_path):
+    study = Study.of_text('learners = ["rflo"]\n[vary]\nlearning_rate = [0.1]\n')
+    held = Folder(tmp_path / "out").held(study, lambda groups: False)
+    with held, pytest.raises(FolderError, match="in use by another sweep"):
+        swept(tmp_path / "out")
+    with pytest.raises(FolderError, match=r"such as study\.toml"):
+        swept(tmp_path / "out")
+
+
+def aged(folder):
+    """Let all groups have been made with another version of JAX, in which programs are written otherwise."""
+    for path in (folder / "groups").iterdir():
+        arrays, about = archive.read(path, KIND)
+        about["versions"]["jax"] = "0.0.1"
+        about["cases"] = [
+            ["0" * 64 if unknown else digest, account, unknown] for digest, account, unknown in about["cases"]
+        ]
+        archive.write(path, KIND, arrays, about)
+
+
+def test_networks_of_other_versions_are_taken_and_named(tmp_path):
+    first = swept(tmp_path)
+    aged(tmp_path)
+    with pytest.warns(UserWarning, match=r"4 networks with jax 0\.0\.1.*last bits may differ\.$"):
+        assert swept(tmp_path).identical(first)
+    assert count(tmp_path) == 4
+
+
+def test_functions_that_cannot_be_compared_with_other_versions_are_named(tmp_path):
+    net = rc.Network(Doubled(n_in=2, n=4), n_out=2)
+    first = swept(tmp_path, net=net)
+    aged(tmp_path)
+    with pytest.warns(UserWarning, match=r"cannot be told whether these are as they were: .*Doubled"):
+        assert swept(tmp_path, net=net).identical(first)
+    other = rc.Network(Doubled(n_in=2, n=4, factor=3.0), n_out=2)
+    assert swept(tmp_path, net=other).identical(swept(net=other))
+    assert count(tmp_path) == 8
 
 
 def test_a_network_that_cannot_be_computed_here_is_an_error_and_the_others_are_kept(tmp_path, monkeypatch):

@@ -8,14 +8,15 @@ its `BayesianLinearRegression`, which a test compares with `LeastSquares`, has n
 """
 
 import math
-from typing import Protocol, runtime_checkable
+from collections import deque
+from typing import ClassVar
 
 import numpy as np
 
 #: the row at which a period is first looked for, and then at twice as many
 FIRST_LOOK = 256
 #: the latest values that are kept to look for it
-KEPT = 1 << 14
+LATEST = 1 << 14
 #: A period has to be seen this many times before it is believed.
 TIMES = 4
 #: how strongly the series must repeat itself, and how much less it must do so at some shorter lag
@@ -28,25 +29,10 @@ LAGS, START = 24, 48
 RIDGE = 1.0
 
 
-@runtime_checkable
-class Baseline(Protocol):
-    """A forecast from the past values of the target."""
-
-    def see(self, y: float) -> float:
-        """Take in the value of a row; the forecast of the row `lead` rows later, NaN if nothing is known yet."""
-        ...
-
-    def state(self) -> dict[str, np.ndarray]:
-        """What the next row needs to know."""
-        ...
-
-    def restore(self, state: dict[str, np.ndarray]) -> None:
-        """Go on from there."""
-        ...
-
-
 class LastValue:
     """What was is what will be."""
+
+    KEPT: ClassVar = {"value": ("_value",)}
 
     def __init__(self) -> None:
         self._value = math.nan
@@ -56,58 +42,45 @@ class LastValue:
             self._value = y
         return self._value
 
-    def state(self) -> dict[str, np.ndarray]:
-        return {"value": np.array([self._value])}
-
-    def restore(self, state: dict[str, np.ndarray]) -> None:
-        self._value = float(state["value"][0])
-
 
 class SeasonalNaive:
     """The latest known value at the same phase of a period, which is given, or looked for now and then."""
 
+    KEPT: ClassVar = {"ring": "_ring", "numbers": ("_rows", "period"), "value": ("_value",)}
+
     def __init__(self, lead: int, period: int | None = None):
         self._lead = lead
         self._looks = period is None
-        self.period = period
-        self._ring = np.full(max(KEPT, period or 0), math.nan)
+        #: 0 where none is found
+        self.period = period or 0
+        #: the latest values, each in the place of the one that many rows before
+        self._ring: list[float] = []
+        self._size = max(LATEST, self.period)
         self._rows = 0
         self._value = math.nan
 
     def see(self, y: float) -> float:
-        self._ring[self._rows % len(self._ring)] = y
+        at = self._rows % self._size
+        self._ring[at : at + 1] = [y]
         self._rows += 1
         if y == y:
             self._value = y
         if self._looks and self._rows >= FIRST_LOOK and self._rows & (self._rows - 1) == 0:
-            self.period = find_period(self._filled())
-        return self._value if self.period is None else self._same_phase(self.period)
+            self.period = find_period(self._filled()) or 0
+        return self._same_phase() if self.period else self._value
 
-    def _same_phase(self, period: int) -> float:
-        back = -self._lead % period  # rows before this one
-        while back < min(self._rows, len(self._ring)):
-            value = self._ring[(self._rows - 1 - back) % len(self._ring)]
+    def _same_phase(self) -> float:
+        for back in range(-self._lead % self.period, len(self._ring), self.period):  # rows before this one
+            value = self._ring[(self._rows - 1 - back) % self._size]
             if value == value:
                 return float(value)
-            back += period
         return self._value
 
     def _filled(self) -> np.ndarray:
         """The values that are kept, from the first known one on, missing ones replaced by those before them."""
-        kept = min(self._rows, len(self._ring))
-        values = self._ring[np.arange(self._rows - kept, self._rows) % len(self._ring)]
-        latest = np.maximum.accumulate(np.where(np.isnan(values), -1, np.arange(kept)))
+        values = np.roll(self._ring, -(self._rows % len(self._ring)))
+        latest = np.maximum.accumulate(np.where(np.isnan(values), -1, np.arange(len(values))))
         return values[latest[latest >= 0]]
-
-    def state(self) -> dict[str, np.ndarray]:
-        kept = self._ring[: min(self._rows, len(self._ring))].copy()
-        return {"ring": kept, "numbers": np.array([self._rows, self.period or 0]), "value": np.array([self._value])}
-
-    def restore(self, state: dict[str, np.ndarray]) -> None:
-        self._ring[: len(state["ring"])] = state["ring"]
-        self._rows, period = map(int, state["numbers"])
-        self.period = period or None
-        self._value = float(state["value"][0])
 
 
 def find_period(values: np.ndarray) -> int | None:
@@ -124,19 +97,17 @@ def find_period(values: np.ndarray) -> int | None:
         found = correlations(values, min(2 * longest + 2, size - 2))
     if not np.all(np.isfinite(found)):
         return None
-    best: tuple[float, int] | None = None
-    peaks = []
-    lowest = 1.0
-    for lag in range(2, longest + 1):
-        lowest = min(lowest, found[lag - 1])
-        near = found[max(1, 2 * lag - 2) : 2 * lag + 3]
-        is_peak = found[lag] >= found[lag - 1] and found[lag] > found[lag + 1]
-        if is_peak and found[lag] > max(STRENGTH, lowest + FALL) and near.max() > 0.7 * found[lag]:
-            peaks.append(lag)
-            best = max(best or (-1.0, 0), (float(found[lag]), lag))
-    if best is None:
+    lowest = np.minimum.accumulate(found)
+    peaks = [
+        lag
+        for lag in range(2, longest + 1)
+        if found[lag] >= found[lag - 1]
+        and found[lag] > max(found[lag + 1], STRENGTH, lowest[lag - 1] + FALL)
+        and found[2 * lag - 2 : 2 * lag + 3].max() > 0.7 * found[lag]
+    ]
+    if not peaks:
         return None
-    limit = 1 - (1 - best[0]) * (1 + TOLERANCE) - 0.01
+    limit = 1 - (1 - found[peaks].max()) * (1 + TOLERANCE) - 0.01
     return next(lag for lag in peaks if found[lag] >= limit)
 
 
@@ -172,14 +143,16 @@ class LeastSquares:
     forecast may be far off after a sudden jump.
     """
 
+    KEPT: ClassVar = {
+        "values": "_values", "weights": "_weights", "p": "_p",
+        "numbers": ("_known", "_mean", "_squares", "_deviation", "_lowest", "_highest"),
+    }  # fmt: skip
+
     def __init__(self, lead: int, lags: int = LAGS, ridge: float = RIDGE):
-        self._lead, self._lags = lead, lags
-        self._needed = lags + lead
-        #: the latest values, the newest last; the room before them saves moving them at every row
-        self._values = np.zeros(4 * self._needed)
-        self._end = 0
-        self._weights = np.zeros(lags + 1)
-        self._weights[0] = 1.0
+        self._lags = lags
+        #: the latest values, the newest last; none before the first known one
+        self._values: deque[float] = deque(maxlen=lags + lead)
+        self._weights = np.eye(lags + 1)[0]
         self._p = np.eye(lags + 1) / ridge
         #: of the first known values: how many, their mean, and the sum of their squared deviations
         self._known, self._mean, self._squares = 0, 0.0, 0.0
@@ -188,35 +161,22 @@ class LeastSquares:
 
     def see(self, y: float) -> float:
         is_known = y == y
-        if not is_known and not self._known:
+        if not is_known and not self._values:
             return math.nan
-        value = y if is_known else self._values[self._end - 1]
-        if not self._known:
-            self._values[: self._needed] = value
-            self._end = self._needed
-        self._append(value)
+        value = y if is_known else float(self._values[-1])
+        self._values.extend([value] * (1 if self._values else self._values.maxlen or 0))
         if is_known:
             self._learn(y)
         if not self._deviation:
             return value
-        forecast = float(self._x(self._end) @ self._weights) * self._deviation + self._mean
+        newest = [self._values[-1 - lag] for lag in range(self._lags)]
+        forecast = float(self._x(newest) @ self._weights) * self._deviation + self._mean
         beyond = (self._highest - self._lowest) / 2
         return min(max(forecast, self._lowest - beyond), self._highest + beyond) if math.isfinite(forecast) else value
 
-    def _append(self, value: float) -> None:
-        if self._end == len(self._values):
-            kept = self._values[-self._needed :].copy()
-            self._values[: self._needed] = kept
-            self._end = self._needed
-        self._values[self._end] = value
-        self._end += 1
-
-    def _x(self, end: int) -> np.ndarray:
-        x = np.empty(self._lags + 1)
-        np.subtract(self._values[end - self._lags : end][::-1], self._mean, out=x[:-1])
-        x[:-1] /= self._deviation
-        x[-1] = 1.0
-        return x
+    def _x(self, values: list[float]) -> np.ndarray:
+        """The inputs of a forecast from values, the newest first."""
+        return np.append((np.array(values) - self._mean) / self._deviation, 1.0)
 
     def _learn(self, y: float) -> None:
         self._lowest, self._highest = min(self._lowest, y), max(self._highest, y)
@@ -228,7 +188,7 @@ class LeastSquares:
             if self._known >= START and self._squares > 0:
                 self._deviation = math.sqrt(self._squares / self._known)
             return
-        x = self._x(self._end - self._lead)
+        x = self._x([self._values[lag] for lag in reversed(range(self._lags))])
         px = self._p @ x
         size = 1.0 + float(x @ px)
         error = (y - self._mean) / self._deviation - float(x @ self._weights)
@@ -237,21 +197,8 @@ class LeastSquares:
             self._weights += px * (error / size)
             self._p -= np.outer(px, px) / size
 
-    def state(self) -> dict[str, np.ndarray]:
-        numbers = np.array([self._known, self._mean, self._squares, self._deviation, self._lowest, self._highest])
-        # Without a known value there are none yet, and those that are kept mean nothing.
-        values = self._values[max(0, self._end - self._needed) : self._end]
-        return {"values": values.copy(), "weights": self._weights.copy(), "p": self._p.copy(), "numbers": numbers}
 
-    def restore(self, state: dict[str, np.ndarray]) -> None:
-        self._end = len(state["values"])
-        self._values[: self._end] = state["values"]
-        self._weights, self._p = state["weights"].copy(), state["p"].copy()
-        known, self._mean, self._squares, self._deviation, *ends = map(float, state["numbers"])
-        self._lowest, self._highest = ends
-        self._known = int(known)
-
-
+Baseline = LastValue | SeasonalNaive | LeastSquares
 #: by the names that a checkpoint and JSON have for them
 NAMES = ("last value", "seasonal naive", "least squares")
 

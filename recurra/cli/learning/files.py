@@ -12,14 +12,21 @@ import os
 import time
 from collections.abc import Iterable, Sequence
 from contextlib import ExitStack
+from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+from pydantic import ValidationError
+from pydantic.dataclasses import dataclass
+
+from recurra.cli.environment import CommandError
+from recurra.cli.learning.columns import ColumnPlan
 from recurra.cli.learning.options import LearnOptions
 from recurra.cli.learning.rows import Position
 from recurra.cli.learning.session import Session
-from recurra.cli.output import FULL, claim_file
+from recurra.cli.output import FULL, claim_file, folder_errors, refused
 from recurra.cli.streams import complain
 from recurra.saved.archive import SavedFileError, read, write
 from recurra.saved.whole_files import try_place
@@ -44,32 +51,21 @@ def claim_files(options: LearnOptions, stack: ExitStack) -> None:
     def check(option: str, path: Path) -> None:
         own = Path(options.file)
         if options.file not in ("", "-") and path.exists() and own.exists() and path.samefile(own):
-            raise SettingsError(f"`{option}` is {path}, which is the input: choose another name.")
+            raise refused(option, path, "which is the input: choose another name.")
         if option == "predictions" and path.exists() and not may_replace:
-            raise SettingsError(
-                f"`predictions` is {path}, which exists: choose another name, or replace it with --force."
-            )
+            raise refused(option, path, "which exists: choose another name, or replace it with --force.")
 
     for option, path in (("checkpoint", checkpoint), ("predictions", predictions)):
         if path is not None:
             claim_file(option, path, stack, partial(check, option))
     if options.out is not None:
-        _check_folder(options.out, options.force)
-
-
-def _check_folder(folder: Path, force: bool) -> None:
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        page = folder / PAGE
-        if page.exists() and not force and MARK not in page.read_bytes()[:2000]:
-            raise SettingsError(
-                f"`out` is {folder}, which has an {PAGE} that `recurra learn` did not write: choose another folder, or "
-                "replace it with --force."
-            )
-        try_place(page)
-    except OSError as error:
-        if error.errno not in FULL:
-            raise SettingsError(f"`out` is {folder}, which cannot be written: {error.strerror or error}.") from None
+        with folder_errors(options.out, may_be_full=True):
+            options.out.mkdir(parents=True, exist_ok=True)
+            page = options.out / PAGE
+            if page.exists() and not options.force and MARK not in page.read_bytes()[:2000]:
+                why = f"which has an {PAGE} that `recurra learn` did not write: choose another folder, or replace it"
+                raise refused("out", options.out, f"{why} with --force.")
+            try_place(page)
 
 
 class Predictions:
@@ -85,14 +81,12 @@ class Predictions:
             found = os.fstat(self._number).st_size
             if found < length:
                 os.close(self._number)
-                raise SettingsError(
-                    f"`predictions` is {path}, which has {found:,} bytes, and the checkpoint says that {length:,} were "
-                    "written: bring the file back, or start anew with another checkpoint."
-                )
+                why = f"which has {found:,} bytes, and the checkpoint says that {length:,} were written: bring the file"
+                raise refused("predictions", path, f"{why} back, or start anew with another checkpoint.")
             os.ftruncate(self._number, length)
             os.lseek(self._number, length, os.SEEK_SET)
         except OSError as error:
-            raise SettingsError(f"`predictions` is {path}, which cannot be written: {error.strerror}.") from None
+            raise refused("predictions", path, f"which cannot be written: {error.strerror}.") from None
         self.length = length
 
     def add(self, lines: Iterable[Sequence[Any]]) -> None:
@@ -133,26 +127,32 @@ class Predictions:
         os.close(self._number)
 
 
-class DiskFullError(Exception):
+@dataclass(frozen=True)
+class Reading:
+    """How far the input was read."""
+
+    position: Position
+    #: the separator of the columns
+    how: str
+
+
+class DiskFullError(CommandError):
     """There is no room for a checkpoint, and the user wants the run to stop then."""
 
 
 class Checkpoint:
     """A file that the state of a run is saved to, again and again."""
 
-    def __init__(self, path: Path, every: float, stop_when_full: bool):
-        self.path = path
-        self._every, self._stop = every, stop_when_full
-        self._saved = time.monotonic()
-        self._rows = -1
-        #: whether the last attempt failed
-        self.failed = False
+    def __init__(self, path: Path, options: LearnOptions):
+        self.path, self._options = path, options
+        self._saved, self._rows = time.monotonic(), -1
+        self._has_failed = False
 
     def is_due(self, rows: int) -> bool:
         """Whether it is time to save the state after so many rows."""
-        return rows != self._rows and time.monotonic() - self._saved >= self._every
+        return rows != self._rows and time.monotonic() - self._saved >= self._options.checkpoint_every
 
-    def save(self, session: Session, reading: dict[str, Any], predictions: Predictions | None) -> bool:
+    def save(self, session: Session, reading: Reading, predictions: Predictions | None) -> bool:
         """Replace the file by the present state; whether it worked. The first failure is said.
 
         `reading` says how far the input was read. The predictions are on the disk before the file that counts them.
@@ -161,60 +161,59 @@ class Checkpoint:
         self._saved = time.monotonic()
         try:
             length = 0 if predictions is None else predictions.settle()
-            how = {"settings": session.options.result_settings(), "reading": reading, "predictions": length}
-            write(self.path, KIND, arrays, {**how, "session": document, "layout": session.encoder.layout.plain()})
+            how = {"settings": self._options.decisive(), "reading": asdict(reading), "predictions": length}
+            write(self.path, KIND, arrays, {**how, "session": document, "layout": asdict(session.encoder.plan)})
         except OSError as error:
-            self._complain(error)
+            failed = (
+                f"The checkpoint {self.path} could not be written: {error.strerror or error}. The one before it stays"
+            )
+            if self._options.on_full == "stop" and error.errno in FULL:
+                raise DiskFullError(f"{failed}.", status=1) from None
+            if not self._has_failed:
+                complain(f"{failed}, if there is one, and it is tried again.")
+            self._has_failed = True
             return False
-        if self.failed:
+        if self._has_failed:
             say(f"The checkpoint {self.path} could be written again.")
-        self.failed, self._rows = False, session.rows
+        self._has_failed, self._rows = False, session.rows
         return True
 
-    def _complain(self, error: OSError) -> None:
-        why = error.strerror or str(error)
-        if self._stop and error.errno in FULL:
-            raise DiskFullError(f"The checkpoint {self.path} could not be written: {why}. The one before it stays.")
-        if not self.failed:
-            complain(
-                f"The checkpoint {self.path} could not be written: {why}. The one before it stays, if there is one, "
-                "and it is tried again."
-            )
-        self.failed = True
 
-
+@dataclass(frozen=True)
 class Saved:
-    """What a checkpoint holds."""
+    """The document of a checkpoint."""
 
-    def __init__(self, path: Path):
-        try:
-            self.arrays, document = read(path, KIND)
-            self.settings: dict[str, Any] = dict(document["settings"])
-            if "interval" in self.settings:  # as 0.1 called it
-                self.settings["coverage"] = self.settings.pop("interval")
-            self.session: dict[str, Any] = document["session"]
-            self.layout: dict[str, Any] = document["layout"]
-            self.position = Position.of(document["reading"]["position"])
-            self.separator = str(document["reading"]["how"])
-            self.predictions = int(document["predictions"])
-        except SavedFileError as error:
-            raise SettingsError(f"`checkpoint` is {path}, and {error}") from None
-        except (KeyError, TypeError, ValueError) as error:
-            raise SettingsError(f"`checkpoint` is {path}, which is not complete: {error!r}.") from None
-        self.path = path
+    settings: dict[str, Any]
+    reading: Reading
+    #: bytes of the file of predictions
+    predictions: int
+    session: dict[str, Any]
+    layout: ColumnPlan
 
-    def check(self, asked: dict[str, Any]) -> None:
-        """Raise a `SettingsError` that says what differs, if anything that shapes the result does."""
-        shown = lambda value: (
-            "not given" if value in (None, []) else ",".join(value) if isinstance(value, list) else value
+
+def read_checkpoint(path: Path, options: LearnOptions) -> tuple[Saved, dict[str, np.ndarray]]:
+    """What a checkpoint holds, and its arrays; a `SettingsError` if it cannot be used, or belongs to other options."""
+    try:
+        arrays, document = read(path, KIND)
+        saved = Saved(**document)
+    except SavedFileError as error:
+        raise refused("checkpoint", path, f"and {error}") from None
+    except ValidationError as error:
+        first = error.errors()[0]
+        place = ".".join(map(str, first["loc"]))
+        raise refused("checkpoint", path, f"which is not complete: {place}: {first['msg']}.") from None
+    before = saved.settings
+    if "interval" in before:  # as 0.1 called it
+        before["coverage"] = before.pop("interval")
+    shown = lambda value: "not given" if value in (None, []) else ",".join(value) if isinstance(value, list) else value
+    lines = [
+        f"--{name} is {shown(value)}, and was {shown(before.get(name))}"
+        for name, value in options.decisive().items()
+        if value != before.get(name)
+    ]
+    if lines:
+        raise SettingsError(
+            f"The checkpoint {path} belongs to other settings: {'; '.join(lines)}. Use the settings it was made with, "
+            "or start anew with another checkpoint."
         )
-        lines = [
-            f"--{name} is {shown(value)}, and was {shown(self.settings.get(name))}"
-            for name, value in asked.items()
-            if value != self.settings.get(name)
-        ]
-        if lines:
-            raise SettingsError(
-                f"The checkpoint {self.path} belongs to other settings: {'; '.join(lines)}. Use the settings it was "
-                "made with, or start anew with another checkpoint."
-            )
+    return saved, arrays

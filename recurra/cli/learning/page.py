@@ -1,6 +1,5 @@
 """The page of a run: one file that needs no other and no network, and the figures that it shows."""
 
-import math
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -9,14 +8,15 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.dates import AutoDateLocator, ConciseDateFormatter
 from matplotlib.figure import Figure
-from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
+from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator, StrMethodFormatter
 
 from recurra import __version__
 from recurra.cli.learning import report
+from recurra.cli.learning.cells import moment
 from recurra.cli.learning.files import PAGE
 from recurra.cli.learning.report import number
-from recurra.cli.learning.session import Session, notes_of
-from recurra.cli.learning.values import moment
+from recurra.cli.learning.session import Session
+from recurra.cli.tables import counted
 from recurra.pages.page import PageFigure, write_page
 from recurra.pages.plots import FAINT, INK, MUTED, options, sheet, style
 
@@ -33,12 +33,12 @@ def write_run(folder: Path, session: Session, name: str) -> Path:
     """Write the page of a run on the input of this name; returns its path."""
     lines = report.lines(session)
     content = {
-        "title": f"{session.encoder.layout.target.name}, {_ahead(session.horizon)}",
+        "title": f"{session.encoder.plan.target.name}, {_ahead(session.horizon)}",
         "name": name,
         "verdict": report.verdict(session),
         "lines": lines,
         "best": min((line.rmse for line in lines if line.rmse is not None), default=None),
-        "remarks": [*report.remarks(session, name), *notes_of(session.model)],
+        "remarks": [*report.remarks(session, name), *session.remarks()],
         "figures": list(all_figures(session)),
         "settings": _settings(session),
     }
@@ -46,19 +46,19 @@ def write_run(folder: Path, session: Session, name: str) -> Path:
 
 
 def _ahead(horizon: int) -> str:
-    return f"{horizon:,} row{'s' * (horizon != 1)} ahead" if horizon else "from the same row"
+    return f"{counted(horizon, 'row')} ahead" if horizon else "from the same row"
 
 
 def _settings(session: Session) -> dict[str, str]:
     """What the run was asked for, and what it made of it."""
-    layout = session.encoder.layout
-    asked = {option: value for option, value in session.options.result_settings().items() if value not in (None, [])}
-    inputs = ", ".join(session.encoder.names)
+    plan = session.encoder.plan
+    asked = {option: value for option, value in session.options.decisive().items() if value not in (None, [])}
+    inputs = ", ".join(plan.names)
     return {
-        "target": layout.target.name,
-        "inputs": inputs if len(inputs) < 2000 else f"{len(session.encoder.names):,} columns",
-        **({"time": layout.time.name} if layout.time else {}),
-        "model": session.options.model.name,
+        "target": plan.target.name,
+        "inputs": inputs if len(inputs) < 2000 else f"{len(plan.names):,} columns",
+        **({"time": plan.time.name} if plan.time else {}),
+        "model": session.options.model_name,
         **{option: ", ".join(value) if isinstance(value, list) else str(value) for option, value in asked.items()},
         "recurra": __version__,
     }
@@ -72,9 +72,8 @@ def all_figures(session: Session) -> Iterable[PageFigure]:
     )
     if session.scores.scored:
         yield PageFigure("errors", "Error over time", caption, errors_over_time(session))
-        ahead = f"{session.horizon:,} row{'s' * (session.horizon != 1)} ahead" if session.horizon else "of the same row"
-        shown, kept = min(ROWS, len(session.tail.rows)), len(session.tail.rows)
-        caption = f"Left: the last {shown:,} rows, forecast {ahead}. Right: the last {kept:,} rows."
+        shown, kept = min(ROWS, len(session.tail)), len(session.tail)
+        caption = f"Left: the last {shown:,} rows, forecast {_ahead(session.horizon)}. Right: the last {kept:,} rows."
         yield PageFigure("predictions", "Predictions beside the truth", caption, predictions(session))
     drawn = shares(session)
     if drawn is not None:
@@ -84,23 +83,19 @@ def all_figures(session: Session) -> Iterable[PageFigure]:
 
 def errors_over_time(session: Session) -> Figure:
     """The error of each forecast, in parts of the run."""
-    ends, errors = _fewer(*session.scores.windows())
+    ends, errors = session.scores.windows(POINTS)
     with style("errors"):
         figure = sheet(9.2, 3.6)
         axes = figure.add_subplot()
         # Without a period the seasonal forecast is the last value, which shows between the dashes.
         last, *others = ({"color": each, "linewidth": 1.4} for each in BASELINES)
-        looks = [
-            {"color": MODEL, "linewidth": 2.2, "zorder": 5},
-            {**last, "zorder": 4, "linestyle": (0, (4, 2))},
-            *others,
-        ]
+        model = {"color": MODEL, "linewidth": 2.2, "zorder": 5}
+        looks = [model, {**last, "zorder": 4, "linestyle": (0, (4, 2))}, *others]
         for column, (name, look) in enumerate(zip(session.names(), looks, strict=True)):
             axes.plot(ends, errors[:, column], label=name, marker="o" if len(ends) == 1 else None, **look)
         _scale(axes, errors[np.isfinite(errors)])
-        axes.set_xlim(0, max(float(ends[-1]) if len(ends) else 1.0, 1.0))
-        axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.0f}"))
-        axes.set(xlabel="rows", ylabel="RMSE")
+        axes.xaxis.set_major_formatter(StrMethodFormatter("{x:,.0f}"))
+        axes.set(xlabel="rows", ylabel="RMSE", xlim=(0, ends[-1]))
         axes.grid(axis="y", color=FAINT, linewidth=0.6)
         figure.legend(loc="upper left", bbox_to_anchor=(0.06, 1.0), ncols=4, handlelength=1.8, columnspacing=1.6)
         figure.subplots_adjust(left=0.085, right=0.985, top=0.87, bottom=0.14)
@@ -120,26 +115,10 @@ def _scale(axes: Axes, errors: np.ndarray) -> None:
     )
 
 
-def _fewer(ends: np.ndarray, errors: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The same in at most `POINTS` parts: neighbours are joined, and weigh alike."""
-    join = math.ceil(len(ends) / POINTS)
-    if join < 2:
-        return ends, errors
-    groups = [slice(start, start + join) for start in range(0, len(ends), join)]
-    with np.errstate(invalid="ignore"):
-        squares = [_mean(errors[group] ** 2) for group in groups]
-    return np.array([ends[group][-1] for group in groups]), np.sqrt(np.array(squares))
-
-
-def _mean(values: np.ndarray) -> np.ndarray:
-    known = np.isfinite(values)
-    return np.where(known, values, 0).sum(axis=0) / np.where(known.any(axis=0), known.sum(axis=0), math.nan)
-
-
 def predictions(session: Session) -> Figure:
     """The latest rows: truth and prediction as lines, and one against the other."""
-    rows, seconds, truth, predicted, width = session.tail.rows.T
-    target = session.encoder.layout.target.name
+    rows, seconds, truth, predicted, width = session.tail.T
+    target = session.encoder.plan.target.name
     with style("predictions"):
         figure = sheet(9.2, 3.5)
         lines, dots = figure.subplots(1, 2, width_ratios=(2.6, 1))
@@ -148,8 +127,8 @@ def predictions(session: Session) -> Figure:
         x: Any = rows[last] if moments is None else moments
         if np.isfinite(width[last]).any():
             low, high = predicted[last] - width[last], predicted[last] + width[last]
-            level = f"{session.options.coverage:g} interval"
-            lines.fill_between(x, low, high, color=MODEL, alpha=0.15, linewidth=0, label=level)
+            label = f"range, coverage {session.options.coverage:g}"
+            lines.fill_between(x, low, high, color=MODEL, alpha=0.15, linewidth=0, label=label)
         lines.plot(x, truth[last], color=INK, linewidth=1.2, label="truth")
         lines.plot(x, predicted[last], color=MODEL, linewidth=1.2, label="prediction")
         _label_rows(lines, moments is not None)
@@ -181,28 +160,24 @@ def _label_rows(axes: Axes, are_times: bool) -> None:
         axes.xaxis.set_major_locator(locator)
         axes.xaxis.set_major_formatter(ConciseDateFormatter(locator))
         return
-    axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.0f}"))
+    axes.xaxis.set_major_formatter(StrMethodFormatter("{x:,.0f}"))
     axes.set_xlabel("row")
 
 
 def shares(session: Session) -> Figure | None:
     """How much each member of a race counted; None without a race."""
-    notes = session.notes
-    if len(notes.rows) < 2 or not notes.names:
+    notes, members = session.notes, list(session.shares())
+    if len(notes.rows) < 2 or not members:
         return None
     values = np.nan_to_num(notes.shares())
     with style("shares"):
         figure = sheet(9.2, 2.9)
         axes = figure.add_subplot()
-        colours = [MEMBERS[i % len(MEMBERS)] for i in range(len(notes.names))]
-        axes.stackplot(notes.rows, values.T, labels=notes.names, colors=colours, linewidth=0)
-        axes.set_xlim(notes.rows[0], notes.rows[-1])
-        axes.set_ylim(0, 1)
-        axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.0f}"))
-        axes.set(xlabel="rows", ylabel="weight")
-        handles, labels = axes.get_legend_handles_labels()
-        place = options(loc="center left", bbox_to_anchor=(1.01, 0.5), reverse=True, handlelength=1.2)
-        axes.legend(handles, [_short(label, 30) for label in labels], **place)
+        colours = [MEMBERS[i % len(MEMBERS)] for i in range(len(members))]
+        axes.stackplot(notes.rows, values.T, labels=[_short(name, 30) for name in members], colors=colours, linewidth=0)
+        axes.xaxis.set_major_formatter(StrMethodFormatter("{x:,.0f}"))
+        axes.set(xlabel="rows", ylabel="weight", xlim=(notes.rows[0], notes.rows[-1]), ylim=(0, 1))
+        axes.legend(**options(loc="center left", bbox_to_anchor=(1.01, 0.5), reverse=True, handlelength=1.2))
         figure.subplots_adjust(left=0.085, right=0.76, top=0.95, bottom=0.17)
     return figure
 

@@ -2,66 +2,63 @@
 
 import json
 import math
-import time
-from contextlib import ExitStack
-from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
+
+import numpy as np
 
 from recurra import __version__
-from recurra.cli.learning.session import Session, shares_of
-from recurra.cli.tables import print_table
+from recurra.cli.learning.session import Session
+from recurra.cli.tables import counted, print_table, table_of
 from recurra.training.console import console, say
+from recurra.training.progress import Pace
 
-#: seconds between plain lines, and between changes of the table
-LOG_EVERY, SHOW_EVERY = 10.0, 0.25
+#: seconds between changes of the table
+SHOW_EVERY = 0.25
+HEADER = ("Forecast", "RMSE", "MAE", "Recent RMSE", "Recent MAE", "RMSE / last value's")
 
 
-class Progress:
-    """Shows the errors so far, as a context."""
+class LiveTable:
+    """Shows the errors so far, as a context: a table on a terminal, a plain line now and then elsewhere."""
 
-    def __init__(self, name: str):
+    def __init__(self, name: str, session: Session):
         self._name = name
-        self._is_live = console.isatty()
         self._live: Any = None
-        self._last = time.monotonic()
-        #: rows and time at the first look, which comes after the first rows were compiled; rows at the last line
-        self._first: tuple[int, float] | None = None
-        self._logged = -1
-        self._open = ExitStack()
-
-    def __enter__(self) -> "Progress":
-        if self._is_live:
+        if console.isatty():
             from rich.console import Console
             from rich.live import Live
 
-            where = Console(file=cast(Any, console))
-            self._live = self._open.enter_context(Live(console=where, auto_refresh=False, transient=True))
+            where = Console(file=cast(Any, console), markup=False, highlight=False)
+            table = _titled(f"{name}: compiling", session)
+            self._live = Live(table, console=where, auto_refresh=False, transient=True)
+        self._pace = Pace(SHOW_EVERY if self._live else None)
+        self._logged = -1
+
+    def __enter__(self) -> "LiveTable":
+        if self._live is not None:
+            self._live.start(refresh=True)
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._open.close()
-
-    def begin(self, session: Session) -> None:
-        """Say that the first rows take longer."""
         if self._live is not None:
-            self._live.update(_table(f"{self._name}: compiling", session), refresh=True)
+            self._live.stop()
 
     def show(self, session: Session, part: float | None, waiting: bool = False) -> None:
         """Show the state of the run, if it is time to. `part` is how much of the input was read."""
-        now = time.monotonic()
-        before, started = self._first = self._first or (session.rows, now)
-        if now - self._last < (SHOW_EVERY if self._is_live else LOG_EVERY):
+        rate = self._pace.rate(session.rows)
+        if not self._pace.is_due():
             return
-        self._last = now
-        pace = (session.rows - before) / max(now - started, 1e-9)
-        doing = ", waiting for more" if waiting else f", {pace:,.0f} rows/s" if pace else ""
+        doing = ", waiting for more" if waiting else f", {rate:,.0f} rows/s" if rate else ""
         read = "" if part is None or waiting else f" ({min(part, 1):.0%})"
         title = f"{self._name}: {session.rows:,} rows{read}{doing}"
         if self._live is not None:
-            self._live.update(_table(title, session), refresh=True)
+            self._live.update(_titled(title, session), refresh=True)
         elif session.rows != self._logged:
             say(f"{title}; RMSE {_in_words(session)}")
         self._logged = session.rows
+
+
+def _titled(title: str, session: Session) -> Any:
+    return table_of(HEADER, _cells(session), title=title, title_justify="left")
 
 
 def number(value: float | None, digits: int = 4) -> str:
@@ -70,24 +67,11 @@ def number(value: float | None, digits: int = 4) -> str:
 
 
 def _in_words(session: Session) -> str:
-    errors = zip(session.names(), session.scores.total(), session.scores.recent(), strict=True)
-    return ", ".join(f"{name} {number(total.rmse)} (recent {number(recent.rmse)})" for name, total, recent in errors)
+    errors = ((line.name, number(line.rmse), number(line.recent_rmse)) for line in lines(session))
+    return ", ".join(f"{name} {total} (recent {recent})" for name, total, recent in errors)
 
 
-def _table(title: str, session: Session) -> Any:
-    from rich.table import Table
-    from rich.text import Text
-
-    table = Table(title=Text(title), title_justify="left", box=None, padding=(0, 2, 0, 0), header_style="bold")
-    for name in ("Forecast", "RMSE", "Recent RMSE", "Recent MAE"):
-        table.add_column(name, justify="left" if name == "Forecast" else "right")
-    for name, total, recent in zip(session.names(), session.scores.total(), session.scores.recent(), strict=True):
-        table.add_row(Text(name), number(total.rmse), number(recent.rmse), number(recent.mae))
-    return table
-
-
-@dataclass(frozen=True)
-class Line:
+class ErrorLine(NamedTuple):
     """The errors of one forecast."""
 
     name: str
@@ -99,15 +83,17 @@ class Line:
     ratio: float | None
 
 
-def lines(session: Session) -> list[Line]:
+def lines(session: Session) -> list[ErrorLine]:
     """The errors of all forecasts, the model's first."""
-    totals, recents = session.scores.total(), session.scores.recent()
-    against = totals[1].rmse
-    found = []
-    for name, total, recent in zip(session.names(), totals, recents, strict=True):
-        ratio = total.rmse / against if against > 0 else math.nan
-        found.append(Line(name, *map(_known, (*total, *recent, ratio))))
-    return found
+    errors = session.scores.errors()
+    against = errors[1, 0]
+    ratios = errors[:, :1] / against if against > 0 else np.full((len(errors), 1), math.nan)
+    values = np.concatenate([errors, ratios], axis=1).tolist()
+    return [ErrorLine(name, *map(_known, each)) for name, each in zip(session.names(), values, strict=True)]
+
+
+def _cells(session: Session) -> list[tuple[str, ...]]:
+    return [(line.name, *map(number, line[1:-1]), number(line.ratio, 3)) for line in lines(session)]
 
 
 def _known(value: float) -> float | None:
@@ -121,7 +107,7 @@ def verdict(session: Session) -> str:
         return "No row was scored: there was no forecast of a known value yet."
     # Forecasts that are the same, as the seasonal one without a period, are told by the simplest.
     best = min(others, key=lambda line: math.inf if line.rmse is None else line.rmse)
-    name = "race" if session.options.model.is_race else f"model ({own.name})"
+    name = f"model ({own.name})" if session.options.single() else "race"
     assert best.rmse is not None
     if own.rmse < best.rmse:
         part = number(own.rmse / best.rmse, 3)
@@ -145,7 +131,7 @@ def _in_a_sentence(name: str) -> str:
 def remarks(session: Session, name: str) -> list[str]:
     """What was read, left out and filled in."""
     encoder = session.encoder
-    found = [f"{_count(session.rows, 'row')} of {name}, {session.scores.scored:,} of them scored."]
+    found = [f"{counted(session.rows, 'row')} of {name}, {session.scores.scored:,} of them scored."]
     if encoder.missing_targets:
         found.append(f"Missing values of the target: {encoder.missing_targets:,}. These rows have no label.")
     if count := encoder.missing_inputs - encoder.missing_targets:
@@ -154,11 +140,9 @@ def remarks(session: Session, name: str) -> list[str]:
         more = session.skipped - len(session.bad_rows)
         tail = f"; and {more:,} more" if more > 0 else ""
         found.append(f"Bad rows that were left out: {session.skipped:,}. {'; '.join(session.bad_rows)}{tail}.")
-    if (interval := session.interval) is not None and interval.rows:
-        share = interval.inside / interval.rows
-        found.append(
-            f"The truth was within the interval of {interval.level:g} in {share:.1%} of {interval.rows:,} rows."
-        )
+    if (held := session.range) is not None and held.rows:
+        share = f"{held.inside / held.rows:.1%} of {held.rows:,} rows"
+        found.append(f"The range held the truth in {share}; --coverage asks for {session.options.coverage:g}.")
     ahead = session.forecast()
     if ahead is not None:
         rows = "the next row" if session.horizon == 1 else f"the row {session.horizon:,} rows after the last"
@@ -166,18 +150,9 @@ def remarks(session: Session, name: str) -> list[str]:
     return found
 
 
-def _count(count: int, what: str) -> str:
-    return f"{count:,} {what}{'s' * (count != 1)}"
-
-
 def print_report(session: Session, name: str) -> None:
     """The table and the remarks, on standard output."""
-    header = ("Forecast", "RMSE", "MAE", "Recent RMSE", "Recent MAE", "RMSE / last value's")
-    rows = []
-    for line in lines(session):
-        errors = (line.rmse, line.mae, line.recent_rmse, line.recent_mae)
-        rows.append((line.name, *(number(error) for error in errors), number(line.ratio, 3)))
-    print_table(header, rows)
+    print_table(HEADER, _cells(session))
     print(f"\n{verdict(session)}")
     for remark in remarks(session, name):
         print(remark)
@@ -185,23 +160,21 @@ def print_report(session: Session, name: str) -> None:
 
 def for_programs(session: Session, name: str) -> dict[str, Any]:
     """Everything, ready for JSON."""
-    encoder, interval = session.encoder, session.interval
+    encoder, held = session.encoder, session.range
     return {
         "version": __version__,
         "input": name,
-        "settings": session.options.result_settings(),
-        "inputs": encoder.names,
+        "settings": session.options.decisive(),
+        "inputs": encoder.plan.names,
         "rows": session.rows,
         "scored": session.scores.scored,
         "missing": {"inputs": encoder.missing_inputs, "target": encoder.missing_targets},
         "skipped": session.skipped,
         "bad_rows": session.bad_rows,
-        "forecasts": [vars(line) for line in lines(session)],
+        "forecasts": [line._asdict() for line in lines(session)],
         "verdict": verdict(session),
-        "shares": {member: _known(share) for member, share in shares_of(session.model).items()},
-        "interval": None
-        if interval is None
-        else {"level": interval.level, "rows": interval.rows, "inside": interval.inside},
+        "shares": {member: _known(share) for member, share in session.shares().items()},
+        "range": None if held is None else {"rows": held.rows, "inside": held.inside},
         "forecast": session.forecast(),
     }
 

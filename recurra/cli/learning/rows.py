@@ -1,4 +1,4 @@
-"""A table read row by row: CSV from any source, or a Parquet file.
+"""A table read row by row: CSV from any source, or a Parquet file, which is read as CSV that is made of it.
 
 The csv module cuts records, from one line or several, and pyarrow reads Parquet. Each row knows the byte where it ends,
 so that reading can continue from there: neither says that. A row that cannot be read says what is wrong with it, and
@@ -8,25 +8,20 @@ the caller decides whether that ends the run.
 import codecs
 import csv
 import hashlib
-from collections.abc import Iterator
-from dataclasses import asdict, dataclass, field
+import io
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
 from datetime import date
 from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+import pydantic.dataclasses
+
 from recurra.cli.environment import lacking
+from recurra.cli.learning import sources
 from recurra.cli.learning.demos import DEMOS, computed
-from recurra.cli.learning.sources import (
-    LONGEST,
-    PARQUET,
-    InputError,
-    Source,
-    beginning,
-    memory,
-    open_source,
-    standard_input,
-)
+from recurra.cli.learning.sources import InputError, Source
 
 #: the separators that are recognised, the likeliest first
 SEPARATORS = (",", ";", "\t", "|")
@@ -37,11 +32,11 @@ QUOTED_LINES, QUOTED_BYTES = 1_000, 1 << 20
 #: rows of a Parquet file that are read at once
 PARQUET_BATCH = 1024
 
-csv.field_size_limit(LONGEST)  # a cell may be as long as a line
+csv.field_size_limit(sources.LONGEST)  # a cell may be as long as a line
 
 
 @dataclass(slots=True)
-class Row:
+class Record:
     """A row of the table, or what is wrong with it."""
 
     #: counted from 1, without the header
@@ -54,46 +49,37 @@ class Row:
     #: bytes and lines up to its end
     end: tuple[int, int] = (0, 0)
 
+    @property
+    def place(self) -> str:
+        """Where it is, as messages say it."""
+        return f"row {self.number:,}" + (f" (line {self.line:,})" if self.line else "")
 
-@dataclass(frozen=True)
+
+@pydantic.dataclasses.dataclass(frozen=True)
 class Position:
-    """How far a table was read, and digests by which the same table is recognised."""
+    """How far a table was read, and digests by which the same table is recognised. `asdict` has it as JSON has it."""
 
     row: int
-    #: bytes and lines before the next row; of a Parquet file, rows and 0
+    #: bytes and lines before the next row
     offset: int
     line: int
     #: length in bytes and digest of the header, and of the last row
     header: tuple[int, str]
     last: tuple[int, str] = (0, "")
 
-    def plain(self) -> dict[str, Any]:
-        """The position as JSON."""
-        return asdict(self)
-
-    @staticmethod
-    def of(plain: dict[str, Any]) -> "Position":
-        """The position from JSON."""
-        header, last = ((int(length), str(digest)) for length, digest in (plain["header"], plain["last"]))
-        return Position(int(plain["row"]), int(plain["offset"]), int(plain["line"]), header, last)
-
 
 def _digest(raw: bytes) -> tuple[int, str]:
     return len(raw), hashlib.sha256(raw).hexdigest()[:32]
 
 
-def _changed(name: str, position: Position) -> InputError:
-    return InputError(
-        f"{name} is not what it was when the checkpoint was written: up to row {position.row:,} it has changed, or "
-        "become shorter. Start anew with another checkpoint, or bring the old file back."
-    )
+class Rows:
+    """The rows of a table.
 
+    The text that is made of a Parquet file is separated by commas, and has no lines that a message could name.
+    """
 
-class CsvRows:
-    """The rows of CSV text."""
-
-    def __init__(self, source: Source):
-        self.name = source.name
+    def __init__(self, source: Source, is_csv: bool = True):
+        self.name, self._is_csv = source.name, is_csv
         #: the names of the columns, once `begin` has succeeded
         self.columns: list[str] = []
         self.separator = ","
@@ -128,7 +114,8 @@ class CsvRows:
         _check_text(self.name, b"".join(lines)[:4096])
         if blank == len(lines):
             raise InputError(f"{self.name} is empty: its first line has to name the columns.")
-        self.separator = _separator([_without_mark(_decoded(line)) for line in lines[blank:]])
+        if self._is_csv:
+            self.separator = _separator([_without_mark(_decoded(line)) for line in lines[blank:]])
         skipped = [self._source.line() or b"" for _ in range(blank)]
         row = self._next()
         if row is None:  # a quoted name is not closed yet
@@ -136,13 +123,9 @@ class CsvRows:
             return False
         if row.problem:
             raise InputError(f"{self.name} has a header that cannot be read: {row.problem}.")
-        self._take_header(row, b"".join([*skipped, row.raw]))
+        self.columns, self._count = [cell.strip() for cell in row.cells], 0
+        self._start = Position(0, *row.end, _digest(b"".join([*skipped, row.raw])))
         return True
-
-    def _take_header(self, row: Row, raw: bytes) -> None:
-        self.columns = [cell.strip() for cell in row.cells]
-        self._count = 0
-        self._start = Position(0, *row.end, _digest(raw))
 
     def resume(self, position: Position, separator: str) -> None:
         """Continue from a position; an `InputError` if the table is no longer the same."""
@@ -150,32 +133,33 @@ class CsvRows:
         self._source.skip_to(position.offset - position.last[0])
         last = self._source.exactly(position.last[0])
         if _digest(header) != position.header or (position.row and _digest(last) != position.last):
-            raise _changed(self.name, position)
-        inner = CsvRows(memory(self.name, header))
-        inner.separator = self.separator = separator
-        if (row := inner._next()) is not None:
-            self._take_header(row, header)
+            raise InputError(
+                f"{self.name} is not what it was when the checkpoint was written: up to row {position.row:,} it has "
+                "changed, or become shorter. Start anew with another checkpoint, or bring the old file back."
+            )
+        self._start = Position(0, len(header), header.count(b"\n"), position.header)
+        self.separator = separator
         self._source.number, self._count = position.line, position.row
         if not (last or header).endswith(b"\n"):
             self._unfinished = position.offset
 
-    def take(self, limit: int, patient: bool = False) -> list[Row]:
+    def take(self, limit: int, patient: bool = False) -> list[Record]:
         """The next rows, at most so many; none if there are none now.
 
         The first row of a pipe is waited for a little while. With `patient`, so is each after it.
         """
-        found: list[Row] = []
+        found: list[Record] = []
         while len(found) < limit and (row := self._next(patient or not found)) is not None:
             found.append(row)
         return found
 
-    def after(self, row: Row | None) -> Position:
+    def after(self, row: Record | None) -> Position:
         """The position after a row that was taken, or after the header."""
         if row is None:
             return self._start
         return Position(row.number, *row.end, self._start.header, _digest(row.raw))
 
-    def _next(self, wait: bool = True) -> Row | None:
+    def _next(self, wait: bool = True) -> Record | None:
         """The next row; None if there is none now."""
         line = self._source.line(wait)
         while line is not None and _is_blank(line):
@@ -187,14 +171,14 @@ class CsvRows:
                 f"{self.name}, row {self._count:,}, was not complete when it was read: more was added to the same line "
                 "since. Start anew with another checkpoint, and let every row end with a line end."
             )
-        row = Row(self._count + 1, self._source.number, line)
+        row = Record(self._count + 1, self._source.number * self._is_csv, line)
         if not self._read_record(row, wait):
             return None
         row.end = self._source.offset, self._source.number
         self._count += 1
         return row
 
-    def _read_record(self, row: Row, wait: bool) -> bool:
+    def _read_record(self, row: Record, wait: bool) -> bool:
         """Fill a row of which the first line was taken; whether it is complete. If not, its lines are given back."""
         taken, size, is_long = [row.raw], len(row.raw), False
 
@@ -247,7 +231,7 @@ def _check_text(name: str, start: bytes) -> None:
     """Raise an `InputError` for what is not text, or text that is not supported."""
     if start.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)) or 3 * start.count(b"\0") > len(start) > 0:
         raise InputError(f"{name} seems to be UTF-16: save it as UTF-8.")
-    if start.startswith(PARQUET):
+    if start.startswith(sources.PARQUET):
         raise InputError(f"{name} is a Parquet file: give it by its name, not through a pipe.")
     if b"\r" in start and b"\n" not in start and start.count(b"\r") > 1:
         raise InputError(f"{name} has lines that end as on old Macs: save it with other line ends (tr '\\r' '\\n').")
@@ -271,72 +255,30 @@ def _without_mark(text: str) -> str:
     return text.removeprefix(codecs.BOM_UTF8.decode()).removeprefix(codecs.BOM_UTF8.decode("latin-1"))
 
 
-class ParquetRows:
-    """The rows of a Parquet file, as text, with the same methods as `CsvRows`."""
+def _parquet_text(path: Path) -> Iterator[bytes]:
+    """The table of a Parquet file as CSV, batch by batch."""
+    # By name, so that types can be checked where pyarrow is not installed.
+    pyarrow, parquet = import_module("pyarrow"), import_module("pyarrow.parquet")
 
-    separator = "parquet"
+    def csv_of(rows: Iterable[Iterable[str]]) -> bytes:
+        text = io.StringIO()
+        csv.writer(text, quoting=csv.QUOTE_ALL, lineterminator="\n").writerows(rows)
+        return text.getvalue().encode("utf-8", "replace")
 
-    def __init__(self, path: Path):
-        # By name, so that types can be checked where pyarrow is not installed.
-        self._error: type[Exception] = import_module("pyarrow").ArrowException
-        self.name, self.ended = str(path), False
-        try:
-            self._file: Any = import_module("pyarrow.parquet").ParquetFile(path)
-        except (OSError, self._error) as error:
-            raise InputError(f"{path} cannot be read as Parquet: {_first_line(error)}.") from None
-        self.columns: list[str] = [name.strip() for name in self._file.schema_arrow.names]
-        self._start = Position(0, 0, 0, _digest(repr(self._file.schema_arrow.names).encode()))
-        self._rows = self._read(0)
+    def texts(column: Any) -> Iterator[str]:
+        # Times have microseconds: without pandas, pyarrow refuses to drop further digits.
+        if pyarrow.types.is_timestamp(column.type) and column.type.unit == "ns":
+            column = column.cast(pyarrow.timestamp("us", column.type.tz), safe=False)
+        return map(_as_text, column.to_pylist())
 
-    def _read(self, start: int) -> Iterator[Row]:
-        number = 0
-        for batch in self._file.iter_batches(PARQUET_BATCH):
-            if number + batch.num_rows > start:
-                columns = [_values(column) for column in batch.columns]
-                for at, values in enumerate(zip(*columns, strict=True), number + 1):
-                    if at > start:
-                        cells = [_as_text(value) for value in values]
-                        yield Row(at, 0, repr(cells).encode("utf-8", "replace"), cells, end=(at, 0))
-            number += batch.num_rows
-
-    def begin(self) -> bool:
-        return True
-
-    def resume(self, position: Position, separator: str) -> None:
-        self._rows = self._read(max(position.row - 1, 0))
-        last = self.take(1) if position.row else []
-        if separator != self.separator or self.after(last[0] if last else None) != position:
-            raise _changed(self.name, position)
-
-    def take(self, limit: int, patient: bool = False) -> list[Row]:
-        found: list[Row] = []
-        try:
-            while len(found) < limit:
-                found.append(next(self._rows))
-        except StopIteration:
-            self.ended = True
-        except (OSError, self._error) as error:
-            raise InputError(f"{self.name} is damaged: {_first_line(error)}.") from None
-        return found
-
-    def after(self, row: Row | None) -> Position:
-        if row is None:
-            return self._start
-        return Position(row.number, *row.end, self._start.header, _digest(row.raw))
-
-    def part(self) -> float | None:
-        return None
-
-    def close(self) -> None:
-        self._file.close()
-
-
-def _values(column: Any) -> list[Any]:
-    """A column as Python's values. Times have microseconds: without pandas, pyarrow refuses to drop further digits."""
-    pyarrow = import_module("pyarrow")
-    if pyarrow.types.is_timestamp(column.type) and column.type.unit == "ns":
-        column = column.cast(pyarrow.timestamp("us", column.type.tz), safe=False)
-    return column.to_pylist()
+    try:
+        with parquet.ParquetFile(path) as file:
+            yield csv_of([file.schema_arrow.names])
+            for batch in file.iter_batches(PARQUET_BATCH):
+                yield csv_of(zip(*map(texts, batch.columns), strict=True))
+    except (OSError, pyarrow.ArrowException) as error:
+        first = (str(error).splitlines() or [type(error).__name__])[0]
+        raise InputError(f"{path} cannot be read as Parquet: {first.rstrip('.')}.") from None
 
 
 def _as_text(value: Any) -> str:
@@ -347,30 +289,27 @@ def _as_text(value: Any) -> str:
     return value.isoformat() if isinstance(value, date) else str(value)
 
 
-def _first_line(error: Exception) -> str:
-    return (str(error).splitlines() or [type(error).__name__])[0].rstrip(".")
-
-
-Rows = CsvRows | ParquetRows
-
-
 def open_rows(name: str, follow: bool) -> Rows:
     """The rows of a file, or of standard input, whose name is -."""
     if name == "-":
         if follow:
             raise InputError("`follow` is for files: standard input is read until it is closed anyway.")
-        return CsvRows(standard_input())
+        return Rows(sources.standard_input())
     path = Path(name)
-    if beginning(path) != PARQUET:
-        return CsvRows(open_source(path, follow))
+    if sources.beginning(path) != sources.PARQUET:
+        return Rows(sources.open_source(path, follow))
     if follow:
         raise InputError(f"{path} is a Parquet file, which nobody can append to: leave out --follow.")
     if line := lacking("parquet", "A Parquet file", "pyarrow"):
         raise InputError(line)
-    return ParquetRows(path)
+    return Rows(Source(name, io.BufferedReader(sources.Pieces(_parquet_text(path)))), is_csv=False)
 
 
 def open_demo(name: str) -> Rows:
     """The rows of a demo."""
     demo, called = DEMOS[name], f"the demo {name}"
-    return CsvRows(open_source(demo.path(), follow=False, called=called) if demo.file else memory(called, computed()))
+    return Rows(
+        sources.open_source(demo.path(), follow=False, called=called)
+        if demo.file
+        else sources.memory(called, computed())
+    )

@@ -12,7 +12,7 @@ import select
 import stat
 import sys
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -51,6 +51,22 @@ class Pipe(io.RawIOBase):
         block = os.read(self._number, len(buffer))
         buffer[: len(block)] = block
         return len(block)
+
+
+class Pieces(io.RawIOBase):
+    """Pieces of text as they are made, one after the other."""
+
+    def __init__(self, pieces: Iterator[bytes]):
+        self._pieces, self._rest = pieces, b""
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        self._rest = self._rest or next(self._pieces, b"")
+        count = min(len(buffer), len(self._rest))
+        buffer[:count], self._rest = self._rest[:count], self._rest[count:]
+        return count
 
 
 class Source:
@@ -120,7 +136,7 @@ class Source:
 
     def skip_to(self, offset: int) -> None:
         """Continue at a later byte, before any line is taken."""
-        if self._pipe is None:
+        if self._file.seekable():
             self.offset = self._tried(self._file.seek, offset)
         while self.offset < offset and self.exactly(min(BLOCK, offset - self.offset)):
             pass

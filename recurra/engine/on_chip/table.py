@@ -21,7 +21,7 @@ from recurra.learners.base import Learner
 from recurra.step import APPLIED
 
 
-class Measured(NamedTuple):
+class KernelTimes(NamedTuple):
     """The fastest kernels for few networks and for many.
 
     For few, every network has a multiprocessor to itself, and `microseconds_few` is how long a step takes. For many,
@@ -51,13 +51,15 @@ def are_few(count: int, alike: bool) -> bool:
 
 
 @functools.cache
-def table() -> dict[tuple[str, str, int], Measured]:
+def table() -> dict[tuple[str, str, int], KernelTimes]:
     """All that was measured, by learner, cell and size."""
     rows = json.loads(resources.files("recurra.engine.on_chip").joinpath("measured.json").read_text())
-    return {(row["learner"], row["cell"], row["n"]): Measured(*row["fastest"], carried=row["carried"]) for row in rows}
+    return {
+        (row["learner"], row["cell"], row["n"]): KernelTimes(*row["fastest"], carried=row["carried"]) for row in rows
+    }
 
 
-def measured(experiment: Experiment) -> Measured | None:
+def measured(experiment: Experiment) -> KernelTimes | None:
     """What was measured for this learner, cell and size; None if nothing was."""
     cell, learner = experiment.step.network.cell, experiment.step.learners[APPLIED]
     is_sparse = getattr(cell, "places", None) is not None

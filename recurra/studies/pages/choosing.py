@@ -7,16 +7,13 @@ Networks of one seed share their first weights and their data. So two points are
 their losses on the same seeds: these vary less than the losses do.
 """
 
-from collections.abc import Iterable
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+import math
+from dataclasses import dataclass, field, replace
 
 import numpy as np
+import xarray
 
 from recurra.studies.pages.points import Points, Value, error_of, mean_of, ranked
-
-if TYPE_CHECKING:
-    import xarray
 
 #: the level of the paired t-tests
 LEVEL = 0.05
@@ -32,7 +29,7 @@ NEAR = 0.05
 ENDS = {("alpha", "highest"): 1.0, ("n", "lowest"): 1.0}
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Chosen:
     """The best point of a case, which is a combination of learner, task and other texts.
 
@@ -45,58 +42,59 @@ class Chosen:
     """
 
     case: dict[str, Value]
-    point: int | None
-    settings: dict[str, Value]
-    mean: float
-    error: float
-    seeds: int
+    point: int | None = None
+    settings: dict[str, Value] = field(default_factory=dict)
+    mean: float = math.nan
+    error: float = math.nan
+    seeds: int = 0
     diverged: int
     missing: int
-    edges: dict[str, str]
-    inside: tuple[str, ...]
-    alike: tuple[int, ...]
-    held_out: float
+    edges: dict[str, str] = field(default_factory=dict)
+    inside: tuple[str, ...] = ()
+    alike: tuple[int, ...] = ()
+    held_out: float = math.nan
     points: int
     of: int
     #: the place of the best point in arrays
     position: int | None = field(repr=False)
 
 
-def chosen(data: "xarray.Dataset") -> list[Chosen]:
+def chosen(data: xarray.Dataset) -> list[Chosen]:
     """The best point of each case, as the cases come in the study."""
     return chosen_of(Points.read(data))
 
 
 def chosen_of(points: Points) -> list[Chosen]:
     """The same, from what was read before."""
-    return [_choose(points, among) for _, among in points.split(points.cases)]
+    return [_choose(points, among) for among in points.split(points.cases, np.arange(len(points.number)))]
 
 
 def _choose(points: Points, among: np.ndarray) -> Chosen:
     best = points.best(among)
-    case = points.at(int(among[0]), points.cases)
-    known = int(np.isfinite(points.mean[among]).sum())
+    counted = among if best is None else [best]
+    about = Chosen(
+        case=points.at(int(among[0]), points.cases),
+        diverged=int(points.diverged[counted].sum()),
+        missing=int(points.missing[counted].sum()),
+        points=int(np.isfinite(points.mean[among]).sum()),
+        of=len(among),
+        position=best,
+    )
     if best is None:
-        none = float("nan")
-        lost = int(points.diverged[among].sum()), int(points.missing[among].sum())
-        return Chosen(case, None, {}, none, none, 0, *lost, {}, (), (), none, 0, len(among), None)
-    ends, others = edges(points, best, among), alike(points, best, among)
-    return Chosen(
-        case=case,
+        return about
+    others = alike(points, best, among)
+    ends = edges(points, best, among)
+    return replace(
+        about,
         point=int(points.number[best]),
         settings=points.at(best, points.searched),
         mean=float(points.mean[best]),
         error=float(points.error[best]),
         seeds=int(np.isfinite(points.final[best]).sum()),
-        diverged=int(points.diverged[best]),
-        missing=int(points.missing[best]),
         edges=ends,
-        inside=inside(points, ends, others, among),
-        alike=tuple(int(points.number[other]) for other in others),
+        inside=tuple(name for name in ends if is_inside(points, name, others, among)),
+        alike=tuple(points.number[others].tolist()),
         held_out=held_out(points, among),
-        points=known,
-        of=len(among),
-        position=best,
     )
 
 
@@ -125,43 +123,21 @@ def edges(points: Points, best: int, among: np.ndarray) -> dict[str, str]:
     """The settings whose best value lies at an end of its range, though the range could be wider, and at which."""
     found = {}
     for name in points.searched:
-        values = points.values[name]
-        tried = np.unique(values[among][points.applies(name)[among]])
-        if points.varied[name].is_text or np.isnan(values[best]) or len(tried) < LEAST_VALUES:
+        tried = np.unique(points.values[name][among][points.applies(name)[among]])
+        if points.varied[name].is_text or not points.applies(name)[best] or len(tried) < LEAST_VALUES:
             continue
-        is_log = points.varied[name].is_log
-        place = place_in_range(values[among], values[best], is_log)
-        end = "lowest" if place <= NEAR else "highest" if place >= 1 - NEAR else None
-        if end is not None and not _is_end_of_sense(name, end, values[among], is_log):
-            found[name] = end
+        place = points.place_in_range(name, among, points.values[name][best])
+        for end, is_there, at_end in (("lowest", place <= NEAR, 0), ("highest", place >= 1 - NEAR, 1)):
+            limit = points.place_in_range(name, among, ENDS.get((name, end), np.nan))
+            if is_there and not abs(limit - at_end) <= NEAR:
+                found[name] = end
     return found
 
 
-def inside(points: Points, names: Iterable[str], alike: np.ndarray, among: np.ndarray) -> tuple[str, ...]:
-    """Those of the named settings of which a value further inside the range is as good as the best."""
-    found = []
-    for name in names:
-        values, is_log = points.values[name], points.varied[name].is_log
-        places = [place_in_range(values[among], value, is_log) for value in values[alike].tolist()]
-        if any(NEAR < place < 1 - NEAR for place in places):
-            found.append(name)
-    return tuple(found)
-
-
-def _is_end_of_sense(name: str, end: str, values: np.ndarray, is_log: bool) -> bool:
-    """Whether the range reaches, or almost reaches, the end beyond which the setting makes no sense."""
-    if (name, end) not in ENDS:
-        return False
-    place = place_in_range(values, ENDS[name, end], is_log)
-    return place <= 1 + NEAR if end == "highest" else place >= -NEAR
-
-
-def place_in_range(values: np.ndarray, value: float, is_log: bool) -> float:
-    """Where a value lies between the lowest, 0, and the highest, 1."""
-    values = values[np.isfinite(values)]
-    scale = np.log if is_log and min(values.min(), value) > 0 else np.asarray
-    low, high = float(scale(values.min())), float(scale(values.max()))
-    return (float(scale(value)) - low) / (high - low)
+def is_inside(points: Points, name: str, alike: np.ndarray, among: np.ndarray) -> bool:
+    """Whether a value of this setting further inside the range is as good as the best."""
+    places = points.place_in_range(name, among, points.values[name][alike])
+    return bool(((places > NEAR) & (places < 1 - NEAR)).any())
 
 
 def held_out(points: Points, among: np.ndarray) -> float:
@@ -170,14 +146,12 @@ def held_out(points: Points, among: np.ndarray) -> float:
     It is too high rather than too low: half of the seeds choose less well than all of them.
     """
     if points.final.shape[1] < LEAST_SEEDS:
-        return float("nan")
+        return math.nan
     judged = []
-    for first, second in ((0, 1), (1, 0)):
-        own, others = points.final[among, first::2], points.final[among, second::2]
-        diverged = (points.diverged_at[among, first::2] >= 0).sum(axis=1)
-        missing = points.is_missing[among, first::2].sum(axis=1)
-        if np.isfinite(own).any():
-            judged.append(others[np.argmin(ranked(own, diverged, missing))])
-    if len(judged) < 2 or not all(np.isfinite(half).any() for half in judged):
-        return float("nan")
-    return float(mean_of(np.concatenate(judged)))
+    for choosing, judging in ((0, 1), (1, 0)):
+        diverged = (points.diverged_at[among, choosing::2] >= 0).sum(axis=1)
+        missing = points.is_missing[among, choosing::2].sum(axis=1)
+        rank = ranked(points.final[among, choosing::2], diverged, missing)
+        judged.append(points.final[among[np.argmin(rank)], judging::2])
+    is_known = all(np.isfinite(half).any() for half in (*judged, points.final[among, ::2], points.final[among, 1::2]))
+    return float(mean_of(np.concatenate(judged))) if is_known else math.nan

@@ -4,7 +4,7 @@
 `together` and `apart` draw it, and `caption` and `caption_apart` say what is seen.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -38,6 +38,8 @@ class Line:
     label: str
     look: dict[str, Any]
     x: np.ndarray
+    #: mean losses of the best points; nan where none has one
+    y: np.ndarray
     #: places of the best points; -1 where none has a loss
     best: np.ndarray
     #: all points, where each has a value of its own
@@ -45,7 +47,8 @@ class Line:
     #: where networks diverged, and which share of them
     lost_x: np.ndarray
     lost: np.ndarray
-    is_only: bool = field(default=False)
+    #: whether no other number varies along the line
+    is_only: bool
 
 
 @dataclass(frozen=True)
@@ -61,55 +64,41 @@ def panels(points: Points, name: str) -> list[Panel]:
     """What there is to draw against a setting."""
     setting = looks.line_setting(points, (name,))
     scenes = [case for case in points.cases if case not in (name, setting)]
-    look = looks.looks(points, setting)
     found = []
-    for _, among in points.split(scenes, np.flatnonzero(points.applies(name))):
-        lines = []
-        for value, own in points.split([setting] if setting else [], among):
-            if points.varies(name, own) and (points.missing[own] < len(points.seeds)).any():
-                first = value[0] if value else ""
-                lines.append(
-                    _line(
-                        points,
-                        name,
-                        own,
-                        looks.named(points, setting, first),
-                        look(first, len(np.unique(points.values[name][own]))),
-                    )
-                )
+    for among in points.split(scenes, np.flatnonzero(points.applies(name))):
+        lines = [
+            _line(points, name, own, setting)
+            for own in points.split([setting] if setting else [], among)
+            if points.varies(name, own) and not points.is_missing[own].all()
+        ]
         if lines:
             found.append(Panel(words.case(points.at(int(among[0]), scenes)), points.start(among), lines))
     return found
 
 
-def _line(points: Points, name: str, own: np.ndarray, label: str, look: dict[str, Any]) -> Line:
-    others = [other for other in points.searched if other != name and points.varies(other, own)]
+def _line(points: Points, name: str, own: np.ndarray, setting: str | None) -> Line:
     values = points.values[name]
+    tried = np.unique(values[own])
     is_scattered = points.is_scattered(name, own)
-    parts = _parts(values[own], points.varied[name].is_log, PARTS) if is_scattered else values[own]
-    best = [points.best(own[parts == part]) for part in np.unique(parts)]
-    fine = len(np.unique(values[own])) > FINE_PARTS
-    lost_parts = _parts(values[own], points.varied[name].is_log, FINE_PARTS) if fine else values[own]
-    each = [own[lost_parts == part] for part in np.unique(lost_parts)]
-    run = [len(points.seeds) * len(part) - int(points.missing[part].sum()) for part in each]
-    share = np.array([points.diverged[part].sum() / max(count, 1) for part, count in zip(each, run, strict=True)])
-    x = [values[place] if place is not None else np.nan for place in best] if is_scattered else np.unique(parts)
+    parts = points.parts_of_range(name, own, PARTS) if is_scattered else values[own]
+    best = np.array([points.best(own[parts == part]) for part in np.unique(parts)], float)
+    known = np.isfinite(best)
+    best = np.where(known, best, -1).astype(int)
+    fine = points.parts_of_range(name, own, FINE_PARTS) if len(tried) > FINE_PARTS else values[own]
+    each = [own[fine == part] for part in np.unique(fine)]
+    lost = np.array([points.diverged[part].sum() / max((~points.is_missing[part]).sum(), 1) for part in each])
+    label, look = looks.line_look(points, setting, int(own[0]), len(tried))
     return Line(
         label=label,
         look=look,
-        x=np.array(x, float),
-        best=np.array([-1 if place is None else place for place in best], np.int64),
+        x=np.where(known, values[best], np.nan) if is_scattered else tried,
+        y=np.where(known, points.mean[best], np.nan),
+        best=best,
         dots=own if is_scattered else None,
-        lost_x=np.array([np.median(values[part]) for part in each])[share > 0],
-        lost=share[share > 0],
-        is_only=not others,
+        lost_x=np.array([np.median(values[part]) for part in each])[lost > 0],
+        lost=lost[lost > 0],
+        is_only=not any(other != name and points.varies(other, own) for other in points.searched),
     )
-
-
-def _parts(values: np.ndarray, is_log: bool, count: int) -> np.ndarray:
-    """The number of the part of the range in which each value lies."""
-    scaled = np.log(values) if is_log and values.min() > 0 else values
-    return np.minimum((scaled - scaled.min()) / (scaled.max() - scaled.min()) * count, count - 1).astype(int)
 
 
 def has_few_lines(shown: list[Panel]) -> bool:
@@ -120,16 +109,14 @@ def has_few_lines(shown: list[Panel]) -> bool:
 def together(points: Points, name: str, shown: list[Panel]) -> Figure:
     """All lines of a panel in one."""
     with style(name):
-        rows = max(sum(len(line.lost) > 0 for line in panel.lines[:MOST_LINES]) for panel in shown)
+        rows = [sum(len(line.lost) > 0 for line in panel.lines[:MOST_LINES]) for panel in shown]
         labels = {line.label: line.look for panel in shown for line in panel.lines[:MOST_LINES]}
         right = 1.5 if any(labels) else 0.15
-        above = ROW * rows + 0.37
-        gaps = (0.6, 0.5 + above)
-        figure, drawn = looks.frame(len(shown), 2, 2.7, right=right, top=above, gaps=gaps)
-        for axes, panel in zip(drawn, shown, strict=True):
+        above = ROW * max(rows) + 0.37
+        figure, drawn = looks.frame(len(shown), 2, 2.7, right=right, top=above, gaps=(0.6, 0.5 + above))
+        for axes, panel, own in zip(drawn, shown, rows, strict=True):
             _draw(points, name, axes, panel, panel.lines[:MOST_LINES], has_few_lines(shown))
-            own = sum(len(line.lost) > 0 for line in panel.lines[:MOST_LINES])
-            looks.title(axes, panel.title, 6 + 72 * ROW * own)
+            axes.set_title(looks.plain(panel.title, 60), pad=6 + 72 * ROW * own)
             axes.set(xlabel=looks.plain(words.setting(name)), ylabel="final loss")
         if any(labels):
             looks.legend(figure, labels, right)
@@ -145,11 +132,9 @@ def apart(points: Points, name: str, shown: list[Panel]) -> Figure:
         for number, (axes, (panel, line)) in enumerate(zip(drawn, pairs, strict=True)):
             _draw(points, name, axes, panel, [line], True, many=False)
             for other in panel.lines:
-                cut = _cut(other.x, means(points, other), axes.get_ylim()[1])
-                axes.plot(*cut, color=FAINT, linewidth=0.8, zorder=1)
+                axes.plot(*_cut(other.x, other.y, axes.get_ylim()[1]), color=FAINT, linewidth=0.8, zorder=1)
             text = f"{line.label}, {panel.title}" if panel.title else line.label
-            looks.title(axes, text, 6 + 72 * ROW * has_squares, most=32)
-            axes.title.set_fontsize(8)
+            axes.set_title(looks.plain(text, 32), pad=6 + 72 * ROW * has_squares, fontsize=8)
             if number % 4 == 0:
                 axes.set_ylabel("final loss")
             if number >= len(pairs) - 4:
@@ -157,41 +142,28 @@ def apart(points: Points, name: str, shown: list[Panel]) -> Figure:
     return figure
 
 
-def means(points: Points, line: Line) -> np.ndarray:
-    """Mean losses along a line; nan where no network has one."""
-    return np.where(line.best < 0, np.nan, points.mean[line.best])
-
-
 def _draw(
     points: Points, name: str, axes: Axes, panel: Panel, lines: list[Line], with_seeds: bool, many: bool = True
 ) -> None:
     """Lines into a panel whose axes are those of all its lines."""
-    seen = [means(points, line) for line in panel.lines]
+    seen = [line.y for line in panel.lines]
     seen += [points.mean[line.dots] for line in panel.lines if line.dots is not None]
     seen += [points.final[line.best[line.best >= 0]].ravel() for line in panel.lines if with_seeds]
-    values = np.concatenate([_values(points, name, line) for line in panel.lines])
-    looks.value_axis(axes, values, points.varied[name].is_log, many)
+    values = [line.x if line.dots is None else points.values[name][line.dots] for line in panel.lines]
+    looks.value_axis(axes, np.concatenate(values), points.varied[name].is_log, many)
     looks.loss_axis(axes, np.concatenate(seen), panel.start)
-    row = 0
     for line in lines:
         _one(points, name, axes, line, with_seeds)
-        if len(line.lost):
-            height = axes.get_window_extent().height / axes.figure.dpi
-            y = 1 + (0.075 + ROW * row) / height
-            shades = [to_rgba(line.look["color"], 0.2 + 0.8 * share) for share in line.lost]
-            place = {"transform": axes.get_xaxis_transform(), "clip_on": False, "linewidths": 0, "marker": "s"}
-            axes.scatter(line.lost_x, np.full(len(line.lost), y), s=14, c=shades, **place)
-            row += 1
-
-
-def _values(points: Points, name: str, line: Line) -> np.ndarray:
-    every = line.x if line.dots is None else points.values[name][line.dots]
-    return every[np.isfinite(every)]
+    height = axes.get_window_extent().height / axes.figure.dpi
+    place = {"transform": axes.get_xaxis_transform(), "clip_on": False, "linewidths": 0, "marker": "s"}
+    for row, line in enumerate(line for line in lines if len(line.lost)):
+        y = 1 + (0.075 + ROW * row) / height
+        shades = [to_rgba(line.look["color"], 0.2 + 0.8 * share) for share in line.lost]
+        axes.scatter(line.lost_x, np.full(len(line.lost), y), s=14, c=shades, **place)
 
 
 def _one(points: Points, name: str, axes: Axes, line: Line, with_seeds: bool) -> None:
-    x, y, colour = line.x, means(points, line), line.look["color"]
-    top = axes.get_ylim()[1]
+    x, y, colour, top = line.x, line.y, line.look["color"], axes.get_ylim()[1]
     if line.dots is not None:
         _dots(points, name, axes, line)
     elif with_seeds and len(points.seeds) > 1:
@@ -204,8 +176,8 @@ def _one(points: Points, name: str, axes: Axes, line: Line, with_seeds: bool) ->
         axes.plot(*_cut(x, np.where(partly, np.nan, y), top), **line.look)
     hollow = {"linestyle": "none", "markerfacecolor": "white", "color": colour, "zorder": 5}
     axes.plot(x[partly], y[partly], marker="o", markersize=3.6, markeredgewidth=0.9, **hollow)
-    over = known & (np.nan_to_num(y) > top)
-    over &= ~_inner(over)
+    over = y > top
+    over &= ~(np.append(over[1:], False) & np.insert(over[:-1], 0, False))  # not between two others
     edge = {"transform": axes.get_xaxis_transform(), "clip_on": False}
     axes.plot(x[over], np.ones(over.sum()), marker="^", markersize=4, markeredgewidth=0.9, **hollow, **edge)
     if known.any() and name in points.searched:
@@ -216,15 +188,8 @@ def _one(points: Points, name: str, axes: Axes, line: Line, with_seeds: bool) ->
 
 def _cut(x: np.ndarray, y: np.ndarray, top: float) -> tuple[np.ndarray, np.ndarray]:
     """A line that goes no higher than the panel; it is broken between two points that would."""
-    over = np.nan_to_num(y) > top
-    breaks = np.flatnonzero(over[1:] & over[:-1]) + 1
-    cut = np.where(_inner(over), np.nan, np.where(over, top, y))
-    return np.insert(x, breaks, np.nan), np.insert(cut, breaks, np.nan)
-
-
-def _inner(over: np.ndarray) -> np.ndarray:
-    """Points whose neighbours on both sides are beyond the panel too."""
-    return np.append(over[1:], False) & np.insert(over[:-1], 0, False) & over
+    breaks = np.flatnonzero((y[1:] > top) & (y[:-1] > top)) + 1
+    return np.insert(x, breaks, np.nan), np.insert(np.minimum(y, top), breaks, np.nan)
 
 
 def _seeds(points: Points, axes: Axes, line: Line) -> None:
@@ -267,7 +232,7 @@ def caption(points: Points, name: str, shown: list[Panel]) -> list[str]:
         said += ["Each line that has any has a row."] * (most > 1)
     if any((points.diverged[line.best[line.best >= 0]] > 0).any() for line in lines):
         said.append(f"Hollow dots: {looks.OTHERS_LEFT_OUT}")
-    if any(_is_cut(points, panel) for panel in shown):
+    if any(looks.is_above(np.concatenate([line.y for line in panel.lines]), panel.start) for panel in shown):
         said.append("Triangles at the upper edge: the loss is higher than that, far above the loss at the start.")
     if most > MOST_LINES:
         said.append(f"Of {most:,} lines the first {MOST_LINES} are drawn.")
@@ -302,7 +267,3 @@ def _spread(points: Points, lines: list[Line]) -> str:
     if len(points.seeds) <= FEW_SEEDS and all(len(line.x) <= FEW_VALUES for line in lines):
         return "Small dots are seeds."
     return "The band reaches from the lowest to the highest seed."
-
-
-def _is_cut(points: Points, panel: Panel) -> bool:
-    return looks.is_above(np.concatenate([means(points, line) for line in panel.lines]), panel.start)

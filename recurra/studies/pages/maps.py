@@ -71,38 +71,35 @@ def pairs(points: Points) -> list[tuple[str, str]]:
     every = [*["learner"] * has_many, *points.searched, *(n for n in texts if n != "learner")]
     # Rows are texts where one of the two is: their names need the room.
     is_row = lambda name: points.varied[name].is_text
-    turned = ((b, a) if is_row(b) and not is_row(a) else (a, b) for a, b in combinations(every, 2))
-    return [pair for pair in turned if _is_plane(points, *pair)]
-
-
-def _is_plane(points: Points, row: str, column: str) -> bool:
-    """Whether both settings vary together somewhere: neither follows from the other."""
-    both = np.flatnonzero(points.applies(row) & points.applies(column))
-    apart = [name for name in points.cases if name not in (row, column)]
-    return any(
-        points.varies(row, among)
-        and points.varies(column, among)
-        and any(points.varies(column, part) for _, part in points.split([row], among))
-        | (len(among) > 2 and not points.varied[row].is_text)
-        for _, among in points.split(apart, both)
-    )
+    return [(b, a) if is_row(b) and not is_row(a) else (a, b) for a, b in combinations(every, 2)]
 
 
 def sheets(points: Points, row: str, column: str) -> Iterator[Sheet]:
     """The maps of a pair: a panel for each learner and a sheet for each scene; or else a panel for each scene."""
     both = np.flatnonzero(points.applies(row) & points.applies(column))
     apart = [name for name in points.cases if name not in (row, column)]
-    outer = [name for name in apart if name != "learner"] if "learner" in apart else []
-    for _, scene in points.split(outer, both):
-        inner = [name for name in apart if name not in outer]
+    is_shared = "learner" in apart
+    outer = [name for name in apart if name != "learner"] if is_shared else []
+    inner = ["learner"] if is_shared else apart
+    if not any(_is_plane(points, row, column, among) for among in points.split(apart, both)):
+        return
+    for scene in points.split(outer, both):
         sides = _side(points, row, scene), _side(points, column, scene)
-        maps = []
-        for _, among in points.split(inner, scene):
-            if points.varies(row, among) and points.varies(column, among):
-                title = words.case(points.at(int(among[0]), inner))
-                maps.append(Map(title, *_cells(points, among, *sides), points.start(scene)))
+        maps = [
+            Map(words.case(points.at(int(among[0]), inner)), *_cells(points, among, *sides), points.start(scene))
+            for among in points.split(inner, scene)
+            if points.varies(row, among) and points.varies(column, among)
+        ]
         if maps:
-            yield Sheet(words.case(points.at(int(scene[0]), outer)), maps, *sides, is_shared="learner" in apart)
+            yield Sheet(words.case(points.at(int(scene[0]), outer)), maps, *sides, is_shared)
+
+
+def _is_plane(points: Points, row: str, column: str, among: np.ndarray) -> bool:
+    """Whether both settings vary among these points, and neither follows from the other."""
+    if not (points.varies(row, among) and points.varies(column, among)):
+        return False
+    is_cloud = len(among) > 2 and not points.varied[row].is_text
+    return is_cloud or any(points.varies(column, part) for part in points.split([row], among))
 
 
 def _side(points: Points, name: str, among: np.ndarray) -> Side:
@@ -113,28 +110,24 @@ def _side(points: Points, name: str, among: np.ndarray) -> Side:
         place[among] = [known.index(value) for value in values[among].tolist()]
         return Side(name, place, [words.shown(name, value) for value in known], True)
     known, own = np.unique(values[among], return_inverse=True)
-    cases = [own for _, own in points.split(points.cases, among)]
+    cases = points.split(points.cases, among)
     if len(known) <= MOST_VALUES and not any(points.is_scattered(name, case) for case in cases):
         place[among] = own
         return Side(name, place, [looks.tick(float(f"{value:.3g}")) for value in known.tolist()], False)
     count = min(max(int(math.sqrt(len(among) / len(cases))), LEAST_PARTS), MOST_PARTS)
-    is_log = about.is_log and known[0] > 0
-    ends = np.geomspace(known[0], known[-1], count + 1) if is_log else np.linspace(known[0], known[-1], count + 1)
-    place[among] = np.clip(np.searchsorted(ends, values[among], side="right") - 1, 0, count - 1)
-    middles = np.sqrt(ends[1:] * ends[:-1]) if is_log else (ends[1:] + ends[:-1]) / 2
+    place[among] = points.parts_of_range(name, among, count)
+    spaced = np.geomspace if about.is_log else np.linspace
+    middles = spaced(known[0], known[-1], 2 * count + 1)[1::2]
     return Side(name, place, [looks.tick(float(f"{value:.2g}")) for value in middles.tolist()], False)
 
 
 def _cells(points: Points, among: np.ndarray, row: Side, column: Side) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     shape = len(row.labels), len(column.labels)
-    loss, is_lost, is_partly_lost = np.full(shape, np.nan), np.zeros(shape, bool), np.zeros(shape, bool)
-    ordered = among[np.argsort(points.rank[among])]
-    cell = row.place[ordered] * shape[1] + column.place[ordered]
-    which, first = np.unique(cell, return_index=True)
-    best = ordered[first]
-    loss.flat[which], has_none, has_lost = points.mean[best], np.isnan(points.mean[best]), points.diverged[best] > 0
-    is_lost.flat[which], is_partly_lost.flat[which] = has_none & has_lost, ~has_none & has_lost
-    return loss, is_lost, is_partly_lost
+    loss, has_lost = np.full(shape, np.nan), np.zeros(shape, bool)
+    for place in among[np.argsort(-points.rank[among])]:  # the best of a cell comes last, and stays
+        cell = row.place[place], column.place[place]
+        loss[cell], has_lost[cell] = points.mean[place], points.diverged[place] > 0
+    return loss, has_lost & np.isnan(loss), has_lost & np.isfinite(loss)
 
 
 def draw(sheet: Sheet, salt: str) -> Figure:
@@ -142,10 +135,9 @@ def draw(sheet: Sheet, salt: str) -> Figure:
     maps, row, column, is_shared = sheet.maps[:MOST_PANELS], sheet.row, sheet.column, sheet.is_shared
     with style(salt):
         columns = 1 if len(maps) == 1 else 2 if len(maps) <= 4 and not is_shared else 3 if len(maps) <= 6 else 4
-        rows = len(row.labels)
-        longest = max(len(label) for label in row.labels)
-        margin = min(0.5 + 0.055 * longest, 1.4)
-        height = min(max(0.17 * rows, 1.2), 3.4) if len(maps) > 1 else min(max(0.24 * rows, 1.2), 4.2)
+        margin = min(0.5 + 0.055 * max(map(len, row.labels)), 1.4)
+        each, most = (0.17, 3.4) if len(maps) > 1 else (0.24, 4.2)
+        height = min(max(each * len(row.labels), 1.2), most)
         across = 0.25 if is_shared else 1.0
         # Few columns need not be as wide as the page.
         width = WIDEST * len(column.labels) * columns + across * (columns - 1)
@@ -155,7 +147,7 @@ def draw(sheet: Sheet, salt: str) -> Figure:
         for number, (axes, shown) in enumerate(zip(drawn, maps, strict=True)):
             scale = _scale(together if is_shared else shown.loss, shown.start)
             _panel(axes, shown, row, column, scale)
-            looks.title(axes, shown.title, most=30)
+            axes.set_title(looks.plain(shown.title, 30), pad=6)
             is_first, is_last = number % columns == 0, number >= len(maps) - columns
             _label(axes, row, column, is_first, is_last)
             if not is_shared or number == min(columns, len(maps)) - 1:
@@ -173,20 +165,16 @@ def _panel(axes: Axes, shown: Map, row: Side, column: Side, scale: Normalize) ->
     axes.imshow(np.ma.masked_invalid(shown.loss), cmap=SHADES, norm=scale, aspect="auto", interpolation="nearest")
     if not row.is_text:
         axes.invert_yaxis()
-    for y, x in np.argwhere(shown.is_partly_lost).tolist():
-        axes.plot(x + 0.4, y + (-0.3 if row.is_text else 0.3), "x", color=MUTED, markersize=2.4, markeredgewidth=0.7)
+    y, x = np.nonzero(shown.is_partly_lost)
+    axes.plot(x + 0.4, y + (-0.3 if row.is_text else 0.3), "x", color=MUTED, markersize=2.4, markeredgewidth=0.7)
     for y, x in np.argwhere(shown.is_lost).tolist():
         axes.add_patch(Rectangle((x - 0.5, y - 0.5), 1, 1, color="#eceef1", linewidth=0))
         axes.text(x, y, "×", ha="center", va="center", fontsize=6, color=MUTED)
+    frame = {"fill": False, "edgecolor": BEST, "linewidth": 1.3, "zorder": 5, "clip_on": False}
     for y, x in _best(shown.loss, by_row=row.name == "learner"):
-        axes.add_patch(
-            Rectangle((x - 0.5, y - 0.5), 1, 1, fill=False, edgecolor=BEST, linewidth=1.3, zorder=5, clip_on=False)
-        )
-    box = axes.get_window_extent()
-    wide, high = (
-        size / axes.figure.dpi for size in (box.width / shown.loss.shape[1], box.height / shown.loss.shape[0])
-    )
-    if wide >= 0.34 and high >= 0.15:
+        axes.add_patch(Rectangle((x - 0.5, y - 0.5), 1, 1, **frame))
+    width, height = _inches(axes)
+    if width >= 0.34 * len(column.labels) and height >= 0.15 * len(row.labels):
         shades = ScalarMappable(scale, SHADES)
         for (y, x), loss in np.ndenumerate(shown.loss):
             if np.isfinite(loss):
@@ -197,24 +185,19 @@ def _panel(axes: Axes, shown: Map, row: Side, column: Side, scale: Normalize) ->
 
 def _best(loss: np.ndarray, by_row: bool) -> list[tuple[int, int]]:
     """The best cell, or that of each row where rows are learners."""
-    if not np.isfinite(loss).any():
-        return []
-    if by_row:
-        return [(y, int(np.nanargmin(line))) for y, line in enumerate(loss) if np.isfinite(line).any()]
-    y, x = divmod(int(np.nanargmin(loss)), loss.shape[1])
-    return [(y, x)]
+    lowest = np.fmin.reduce(loss, axis=1 if by_row else None, keepdims=True)
+    cells = [(y, x) for y, x in np.argwhere(loss == lowest).tolist()]
+    return list({y: (y, x) for y, x in reversed(cells)}.values()) if by_row else cells[:1]
 
 
 def _label(axes: Axes, row: Side, column: Side, is_first: bool, is_last: bool) -> None:
-    width = axes.get_window_extent().width / axes.figure.dpi
-    room = 0.1 + 0.065 * max(len(label) for label in column.labels)
+    width, height = _inches(axes)
+    room = 0.1 + 0.065 * max(map(len, column.labels))
     every = max(1, math.ceil(len(column.labels) * room / width))
     axes.set_xticks(range(0, len(column.labels), every), [looks.plain(x, 12) for x in column.labels[::every]])
-    height = axes.get_window_extent().height / axes.figure.dpi
     every = max(1, math.ceil(len(row.labels) * 0.13 / height))
-    texts = [looks.plain(y, 18) for y in row.labels[::every]]
-    axes.set_yticks(range(0, len(row.labels), every), texts if is_first else [""] * len(texts))
-    axes.tick_params(length=0)
+    axes.set_yticks(range(0, len(row.labels), every), [looks.plain(y, 18) for y in row.labels[::every]])
+    axes.tick_params(length=0, labelleft=is_first)
     axes.spines[:].set_visible(False)
     if is_last:
         axes.set_xlabel(looks.plain(words.setting(column.name)))
@@ -222,15 +205,19 @@ def _label(axes: Axes, row: Side, column: Side, is_first: bool, is_last: bool) -
         axes.set_ylabel(looks.plain(words.sign(row.name), 24))
 
 
+def _inches(axes: Axes) -> tuple[float, float]:
+    """The width and the height of a panel."""
+    box = axes.get_window_extent()
+    return box.width / axes.figure.dpi, box.height / axes.figure.dpi
+
+
 def _bar(figure: Figure, axes: Axes, scale: Normalize) -> None:
     """The scale of colours, to the right of a panel."""
     box = axes.get_position()
     place = figure.add_axes((box.x1 + 0.09 / looks.WIDTH, box.y0, 0.11 / looks.WIDTH, box.height))
     shades: Any = ScalarMappable(scale, SHADES)
-    bar = figure.colorbar(shades, cax=place, format=lambda value, _: looks.tick(float(value)))
-    if isinstance(scale, LogNorm):
-        bar.locator = looks.loss_ticks(float(scale.vmin or 1), float(scale.vmax or 1))
-        bar.update_ticks()
+    ticks = looks.log_ticks(scale.vmin or 1, scale.vmax or 1, 200) if isinstance(scale, LogNorm) else None
+    bar = figure.colorbar(shades, cax=place, format=looks.tick, ticks=ticks)
     bar.outline.set_visible(False)
     place.tick_params(length=2, labelsize=6.5)
     place.minorticks_off()

@@ -1,17 +1,16 @@
 """A study's data set as plain arrays: the points, their settings, and their networks' final losses."""
 
 import json
+import warnings
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+import xarray
 
-if TYPE_CHECKING:
-    import xarray
-
-Value = float | str
+Value = bool | int | float | str
 
 #: a number of the problem with more values than this is a range to look along, not a list of problems
 MOST_PROBLEMS = 12
@@ -52,7 +51,7 @@ class Points:
     is_missing: np.ndarray
 
     @staticmethod
-    def read(data: "xarray.Dataset") -> "Points":
+    def read(data: xarray.Dataset) -> "Points":
         """From the data set of a study."""
         varied, values = {}, {}
         for name, about in json.loads(data.attrs.get("varied", "{}")).items():
@@ -63,7 +62,8 @@ class Points:
             varied[name] = Varied(is_text, is_log, bool(about.get("drawn")))
         diverged_at = data["diverged_at"].values.astype(np.int64)
         done, final = data["steps_done"].values, data["final_loss"].values.astype(float)
-        has_ended = (diverged_at >= 0) | ((done > 0) & (done >= _ends(data)[:, None]) & np.isfinite(final))
+        end = np.nan_to_num(data["step"].values.astype(float)).max(axis=-1, initial=0)[..., None]
+        has_ended = (diverged_at >= 0) | ((done > 0) & (done >= end) & np.isfinite(final))
         return Points(
             number=data["point"].values,
             seeds=data["seed"].values,
@@ -136,20 +136,24 @@ class Points:
         """Those of the named settings that have an effect at a point."""
         return {name: self.values[name][position].item() for name in names if self.applies(name)[position]}
 
-    def split(
-        self, names: Iterable[str], among: np.ndarray | None = None
-    ) -> list[tuple[tuple[Value, ...], np.ndarray]]:
-        """Points that agree in the named settings, with the values that they share, as they come in the study."""
-        among = np.arange(len(self.number)) if among is None else among
-        names = list(names)
-        code = np.zeros(len(among), np.int64)
-        for name in names:
-            _, own = np.unique(self.values[name][among], return_inverse=True)
-            _, code = np.unique(code * (own.max(initial=0) + 1) + own, return_inverse=True)
-        order = np.argsort(code, kind="stable")
-        parts = np.split(among[order], np.flatnonzero(np.diff(code[order])) + 1) if len(among) else []
-        parts.sort(key=lambda part: int(part[0]))
-        return [(tuple(self.values[name][part[0]].item() for name in names), part) for part in parts]
+    def split(self, names: Iterable[str], among: np.ndarray) -> list[np.ndarray]:
+        """These points in parts that agree in the named settings, as they come in the study."""
+        codes = [np.unique(self.values[name][among], return_inverse=True)[1].tolist() for name in names]
+        parts: dict[tuple[int, ...], list[int]] = {}
+        for position, *code in zip(among.tolist(), *codes, strict=True):
+            parts.setdefault(tuple(code), []).append(position)
+        return [np.array(part) for part in parts.values()]
+
+    def place_in_range(self, name: str, among: np.ndarray, values: np.ndarray | float) -> np.ndarray:
+        """Where values of a setting lie between the lowest of these points, 0, and the highest, 1."""
+        scale = np.log if self.varied[name].is_log else np.asarray
+        low, high = scale(np.nanmin(self.values[name][among])), scale(np.nanmax(self.values[name][among]))
+        return np.asarray((scale(values) - low) / (high - low))
+
+    def parts_of_range(self, name: str, among: np.ndarray, count: int) -> np.ndarray:
+        """The range of a setting cut into so many parts: the number of the one in which each of these points lies."""
+        place = self.place_in_range(name, among, self.values[name][among])
+        return np.minimum(place * count, count - 1).astype(int)
 
     def best(self, among: np.ndarray) -> int | None:
         """The best of these points; None where no network has a final loss."""
@@ -166,28 +170,20 @@ class Points:
 def ranked(final: np.ndarray, diverged: np.ndarray, missing: np.ndarray) -> np.ndarray:
     """Places of points: by the number of seeds that diverged, then of those not run, then by the mean final loss."""
     mean = mean_of(final)
-    order = np.lexsort((mean, missing, diverged, np.isnan(mean)))
-    rank = np.empty(len(order), np.int64)
-    rank[order] = np.arange(len(order))
-    return rank
+    return np.argsort(np.lexsort((mean, missing, diverged, np.isnan(mean))))
 
 
 def mean_of(values: np.ndarray) -> np.ndarray:
-    """Mean over the last axis of what is not nan; nan where nothing is."""
-    known = np.isfinite(values)
-    count = known.sum(axis=-1)
-    with np.errstate(over="ignore"):
-        return np.where(count > 0, np.where(known, values, 0).sum(axis=-1) / np.maximum(count, 1), np.nan)
+    """Mean over the last axis of what is finite; nan where nothing is."""
+    with warnings.catch_warnings(action="ignore"):
+        return np.asarray(np.mean(values, axis=-1, where=np.isfinite(values)))
 
 
 def error_of(values: np.ndarray) -> np.ndarray:
     """Standard error of that mean; nan with fewer than two values."""
     known = np.isfinite(values)
-    count = known.sum(axis=-1)
-    with np.errstate(over="ignore", invalid="ignore"):  # losses close to the largest number there is
-        squares = np.where(known, values - mean_of(values)[..., None], 0) ** 2
-        variance = squares.sum(axis=-1) / np.maximum(count - 1, 1)
-    return np.where(count > 1, np.sqrt(variance / np.maximum(count, 1)), np.nan)
+    with warnings.catch_warnings(action="ignore"):  # also that losses close to the largest number there is overflow
+        return np.asarray(np.std(values, axis=-1, ddof=1, where=known) / np.sqrt(known.sum(axis=-1)))
 
 
 def _texts(column: np.ndarray) -> np.ndarray:
@@ -201,11 +197,3 @@ def _looks_log(values: np.ndarray) -> bool:
     if len(values) < 3 or values[0] <= 0 or values[-1] / values[0] < 50:
         return False
     return bool(np.median(values) < (values[0] + values[-1]) / 4)
-
-
-def _ends(data: "xarray.Dataset") -> np.ndarray:
-    """The step at which each point's networks end."""
-    step = data["step"].values.astype(float)
-    if not step.shape[-1]:
-        return np.zeros(len(data["point"]))
-    return np.broadcast_to(np.nanmax(np.nan_to_num(step), axis=-1), len(data["point"]))

@@ -1,16 +1,15 @@
 """A study in tables and sentences: the best settings and what must be said with them, and what diverged."""
 
+import itertools
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+import xarray
 
 from recurra.studies.pages import words
 from recurra.studies.pages.choosing import LEAST_SEEDS, Chosen, alike, chosen_of
 from recurra.studies.pages.points import Points, Value, is_problem
-
-if TYPE_CHECKING:
-    import xarray
 
 #: rows of the table of what diverged
 MOST_ROWS = 200
@@ -31,8 +30,13 @@ class Table:
     names: int = 1
     scene: int = 0
 
+    @staticmethod
+    def of(rows: list[dict[str, str]], notes: list[str], names: int, scene: int = 0) -> "Table":
+        """A table of rows that say what is over each column."""
+        return Table(tuple(rows[0]) if rows else (), [tuple(row.values()) for row in rows], notes, names, scene)
 
-def rows(data: "xarray.Dataset") -> Table:
+
+def rows(data: xarray.Dataset) -> Table:
     """The best settings of each case."""
     points = Points.read(data)
     return best_settings(points, chosen_of(points))
@@ -40,78 +44,68 @@ def rows(data: "xarray.Dataset") -> Table:
 
 def best_settings(points: Points, found: list[Chosen]) -> Table:
     """The same, from what was chosen before."""
-    has_halves, is_unfinished = len(points.seeds) >= LEAST_SEEDS, bool(points.missing.any())
     has_search = any(each.of > 1 for each in found)
-    names = [name for name in points.cases if is_problem(name)]
-    names += [*["learner"] * _has_learner(points), *(n for n in points.cases if n != "learner" and not is_problem(n))]
-    header = [words.heading(name) for name in names]
-    header += ["Final loss", *["On other seeds"] * (has_halves and has_search), "Diverged"]
-    header += [*["Points"] * is_unfinished, *["Best settings", "As good"] * has_search]
+    names = points.cases if points.only_learner is None else ["learner", *points.cases]
+    names = sorted(names, key=lambda name: (not is_problem(name), name != "learner"))
     body = []
-    for each in in_order(points, found):
-        case = {"learner": points.only_learner or words.NONE, **each.case}
-        row = [words.shown(name, case[name]) if name in case else words.NONE for name in names]
-        row.append(words.with_error(each.mean, each.error))
-        if has_halves and has_search:
-            row.append(words.alike_digits(each.held_out, each.error))
-        row.append(_diverged(points, each))
-        if is_unfinished:
-            row.append(f"{each.points:,} of {each.of:,}")
+    for each in in_order(found):
+        case = in_words(points, each)
+        row = {words.heading(name): words.shown(name, case.get(name, words.NONE)) for name in names}
+        row["Final loss"] = words.with_error(each.mean, each.error)
+        if has_search and len(points.seeds) >= LEAST_SEEDS:
+            row["On other seeds"] = words.alike_digits(each.held_out, each.error)
+        row["Diverged"] = _diverged(points, each)
+        if points.missing.any():
+            row["Points"] = f"{each.points:,} of {each.of:,}"
         if has_search:
             is_tested = len(points.seeds) > 1 and each.point is not None
-            row += [_settings(each), f"{len(each.alike):,}" if is_tested else words.NONE]
-        body.append(tuple(row))
-    return Table(tuple(header), body, notes(points, found), len(names), sum(map(is_problem, names)))
+            row["Best settings"] = _settings(each)
+            row["As good"] = f"{len(each.alike):,}" if is_tested else words.NONE
+        body.append(row)
+    return Table.of(body, notes(points, found), len(names), sum(map(is_problem, names)))
 
 
-def in_order(points: Points, found: list[Chosen]) -> list[Chosen]:
+def in_order(found: list[Chosen]) -> list[Chosen]:
     """What can be compared together, best first."""
-    scenes = {each: number for number, each in enumerate(dict.fromkeys(scene(one) for one in found))}
-    return sorted(found, key=lambda each: (scenes[scene(each)], np.isnan(each.mean), each.mean))
+    scenes = list(dict.fromkeys(map(scene, found)))
+    return sorted(found, key=lambda each: (scenes.index(scene(each)), np.isnan(each.mean), each.mean))
 
 
-def scene(each: Chosen) -> tuple[tuple[str, float | str], ...]:
+def scene(each: Chosen) -> tuple[tuple[str, Value], ...]:
     """What a case is to learn, and for how long: only losses of one scene are compared."""
     return tuple((name, value) for name, value in each.case.items() if is_problem(name))
 
 
-def rest(each: Chosen) -> dict[str, float | str]:
+def rest(each: Chosen) -> dict[str, Value]:
     """What a case is apart from that."""
     return {name: value for name, value in each.case.items() if not is_problem(name)}
 
 
-def _has_learner(points: Points) -> bool:
-    return "learner" in points.cases or points.only_learner is not None
-
-
 def _diverged(points: Points, each: Chosen) -> str:
-    run = len(points.seeds) - each.missing
-    if each.point is None:
-        run = each.of * len(points.seeds) - each.missing
+    run = len(points.seeds) * (1 if each.point is not None else each.of) - each.missing
     return f"{each.diverged:,} of {run:,}" if run else words.NONE
 
 
 def _settings(each: Chosen) -> str:
-    at_edge = {name: " (edge)" if name in each.edges else "" for name in each.settings}
-    parts = [words.settings({name: value}) + at_edge[name] for name, value in each.settings.items()]
-    return ", ".join(parts) or words.NONE
+    one = lambda name, value: words.settings({name: value}) + " (edge)" * (name in each.edges)
+    return ", ".join(one(*setting) for setting in each.settings.items()) or words.NONE
 
 
 def notes(points: Points, found: list[Chosen]) -> list[str]:
     """What a reader of the table must know."""
-    said = ["Final loss: the mean over seeds, with its standard error, of the point with the lowest mean."]
-    if not any(each.of > 1 for each in found):
-        said = ["Final loss: the mean over seeds, with its standard error."]
-    if len(points.seeds) == 1:
+    has_search, has_one_seed = any(each.of > 1 for each in found), len(points.seeds) == 1
+    of = ", of the point with the lowest mean" * has_search
+    said = [f"Final loss: the mean over seeds, with its standard error{of}."]
+    if has_one_seed:
         said = ["Final loss is that of one seed: how much it varies from seed to seed is not known."]
-    elif points.diverged.any() and any(each.of > 1 for each in found):
-        said.append("A point at which a seed diverged is only chosen where every point has one.")
-    if any(each.of > 1 for each in found):
-        if len(points.seeds) > 1:
-            said.append(
-                "As good: other points that cannot be told from the best, p > 0.05 in a t-test of the differences "
-                "between their losses on the same seeds."
-            )
+    if has_search and not has_one_seed:
+        if points.diverged.any():
+            said.append("A point at which a seed diverged is only chosen where every point has one.")
+        said.append(
+            "As good: other points that cannot be told from the best, p > 0.05 in a t-test of the differences "
+            "between their losses on the same seeds."
+        )
+    if has_search:
         said.append(_curse(points, found))
     return [*said, *warnings(points, found)]
 
@@ -140,16 +134,13 @@ def warnings(points: Points, found: list[Chosen]) -> list[str]:
         advice = "but values inside the range are as good" if is_inside else "widen the range"
         where = f"The best {words.short(name)} lies at the edge, the {end} values"
         said.append(f"{where}{_of(cases)}: {advice}.")
-    some = [each for each in found if each.point is not None and each.diverged]
-    if some:
+    if some := [each for each in found if each.point is not None and each.diverged]:
         said.append(f"Seeds diverged at every point{_of(some)}: the mean is over those that did not.")
-    lost = [each for each in found if each.point is None and each.diverged]
-    all_lost = [each for each in lost if not each.missing]
-    if all_lost:
-        said.append(f"All networks diverged{_of(all_lost)}.")
-    rest = [each for each in found if each.point is None and each.missing]
-    if rest:
-        said.append(f"No network has a final loss yet{_of(rest)}.")
+    without = [each for each in found if each.point is None]
+    if lost := [each for each in without if not each.missing]:
+        said.append(f"All networks diverged{_of(lost)}.")
+    if waiting := [each for each in without if each.missing]:
+        said.append(f"No network has a final loss yet{_of(waiting)}.")
     return said
 
 
@@ -164,83 +155,77 @@ def _of(cases: list[Chosen]) -> str:
     return f" ({'; '.join(parts[:MOST_SCENES])}{more})" if any(parts) else ""
 
 
-def in_words(points: Points, each: Chosen) -> dict[str, float | str]:
+def in_words(points: Points, each: Chosen) -> dict[str, Value]:
     """A case with its learner first, also where there is only one."""
-    learner = each.case.get("learner", points.only_learner)
-    return ({} if learner is None else {"learner": learner}) | each.case
+    return {name: value for name, value in {"learner": points.only_learner, **each.case}.items() if value is not None}
 
 
 def diverged(points: Points) -> Table:
     """The points at which seeds diverged, which seeds, and when."""
-    header = ("Point", "Settings", "Diverged", "Seeds", "At step")
     lost = np.flatnonzero(points.diverged)
     body = []
     for position in lost[:MOST_ROWS].tolist():
-        steps = points.diverged_at[position]
-        own = steps >= 0
-        low, high = int(steps[own].min()), int(steps[own].max())
+        own = points.diverged_at[position] >= 0
+        steps = points.diverged_at[position][own]
         body.append(
-            (
-                f"{int(points.number[position])}",
-                words.case(points.at(position, points.varied)) or words.NONE,
-                f"{int(own.sum())} of {len(own) - int(points.missing[position])}",
-                words.numbers(points.seeds[own].tolist()),
-                f"{low:,}" if low == high else f"{low:,}–{high:,}",
-            )
+            {
+                "Point": f"{points.number[position]}",
+                "Settings": words.case(points.at(position, points.varied)) or words.NONE,
+                "Diverged": f"{own.sum()} of {len(own) - points.missing[position]}",
+                "Seeds": words.numbers(points.seeds[own].tolist()),
+                "At step": "–".join(f"{step:,}" for step in sorted({steps.min(), steps.max()})),
+            }
         )
-    left = len(lost) - len(body)
-    said = [f"The first {len(body):,} of {len(lost):,} points; the data set has them all."] if left else []
-    return Table(header, body, said, 2)
+    said = [f"The first {len(body):,} of {len(lost):,} points; the data set has them all."]
+    return Table.of(body, said if len(lost) > len(body) else [], 2)
 
 
 def best_in_words(points: Points, found: list[Chosen]) -> list[str]:
     """A sentence for each scene: who is best, and who cannot be told from it."""
     said = []
-    scenes: dict[tuple[tuple[str, float | str], ...], list[Chosen]] = {}
-    for each in in_order(points, found):
-        scenes.setdefault(scene(each), []).append(each)
-    for key, cases in scenes.items():
-        best = cases[0]
+    for key, group in itertools.groupby(in_order(found), scene):
+        best, *others = group
         if best.position is None:
             continue
         where = f"{words.case(dict(key))}: " if key else ""
-        who = _who(best, points.only_learner)
+        who = _who({"learner": points.only_learner or "", **rest(best)})
+        loss = words.with_error(best.mean, best.error)
         at = f" at {words.settings(best.settings)}" if best.settings else ""
-        if len(cases) == 1:
-            said.append(f"{where}{who or 'Loss'} reaches {words.with_error(best.mean, best.error)}{at}.")
+        if not others:
+            said.append(f"{where}{who or 'Loss'} reaches {loss}{at}.")
             continue
-        others = np.array([each.position for each in cases if each.position is not None])
-        near = set(alike(points, best.position, others).tolist())
-        names = [_who(each, None) for each in cases if each.position in near]
+        known = np.array([each.position for each in others if each.position is not None], int)
+        near = alike(points, best.position, known)
+        names = [_who(rest(each)) for each in others if each.position in near]
         told = f"; {words.listed(names, 6)} cannot be told from it" if names else ""
-        said.append(f"{where}{who} is lowest, {words.with_error(best.mean, best.error)}{at}{told}.")
+        said.append(f"{where}{who} is lowest, {loss}{at}{told}.")
     return said
 
 
-def _who(each: Chosen, learner: Value | None) -> str:
-    """A case apart from its scene, `RFLO with adam`, with this learner where the case has none."""
-    others = rest(each)
-    learner = others.pop("learner", learner)
-    name = "" if learner is None else words.shown("learner", learner)
-    return " with ".join(filter(None, (name, " + ".join(words.named(*other) for other in others.items()))))
+def _who(case: dict[str, Value]) -> str:
+    """A case apart from its scene: `RFLO with adam`."""
+    others = " + ".join(words.named(name, value) for name, value in case.items() if name != "learner")
+    return " with ".join(filter(None, (words.shown("learner", case.get("learner", "")), others)))
 
 
 def networks(points: Points, failures: list[dict[str, Any]]) -> str:
     """How many networks there are, and what became of them."""
     total, missing, lost = points.final.size, int(points.missing.sum()), int(points.diverged.sum())
-    seeds, many = words.count(len(points.seeds), "seed"), len(points.number) != 1
-    rows = f"{len(points.number):,} points (combinations of settings)" if many else "one point"
-    said = f"{words.count(total, 'network')}: {rows} with {seeds}{' each' * many}."
-    if not missing:
-        said += " All are finished." if total > 1 else " It is finished."
-    else:
+    seeds = words.count(len(points.seeds), "seed")
+    of = f"{len(points.number):,} points (combinations of settings) with {seeds} each"
+    if len(points.number) == 1:
+        of = f"one point with {seeds}"
+    said = f"{words.count(total, 'network')}: {of}."
+    if missing:
         said += f" {total - missing:,} are finished, {missing:,} are not."
-    if lost:
-        share = 100 * lost / (total - missing)
-        where = words.count(int((points.diverged > 0).sum()), "point")
-        said += f" {lost:,} of the finished ({words.number(share, 2)} %) diverged, at {where}."
     else:
-        said += " None diverged." if missing < total else ""
+        said += " All are finished." if total > 1 else " It is finished."
+    if lost:
+        share = words.number(100 * lost / (total - missing), 2)
+        where = words.count(int(np.count_nonzero(points.diverged)), "point")
+        said += f" {lost:,} of the finished ({share} %) diverged, at {where}."
+    elif missing < total:
+        said += " None diverged."
     if failures:
         size = sum(len(each.get("points", ())) for each in failures)
         said += f" {words.count(len(failures), 'group')} of networks failed, at {words.count(size, 'point')}."
@@ -261,9 +246,9 @@ def unfinished(points: Points) -> str:
 
 def alike_in_words(points: Points, found: list[Chosen], most: int = 6) -> list[tuple[str, str]]:
     """For each case that has them, the points as good as the best, by their settings."""
-    place = {int(number): position for position, number in enumerate(points.number.tolist())}
+    place = {number: position for position, number in enumerate(points.number.tolist())}
     said = []
-    for each in in_order(points, found):
+    for each in in_order(found):
         texts = [words.settings(points.at(place[number], points.searched)) for number in each.alike]
         if texts:
             rest = f"; and {len(texts) - most:,} more" if len(texts) > most else ""

@@ -1,5 +1,6 @@
 """Numbers, settings and counts as tables, captions and axes have them."""
 
+import itertools
 import math
 from collections.abc import Iterable, Mapping, Sequence
 
@@ -48,6 +49,8 @@ def short(name: str) -> str:
 
 def shown(name: str, value: Value) -> str:
     """A setting's value."""
+    if isinstance(value, bool):
+        return str(value).lower()
     if not isinstance(value, str):
         return number(value)
     if name == "learner":
@@ -71,25 +74,21 @@ def named(name: str, value: Value) -> str:
     return shown(name, value) if says_all else f"{short(name)} = {shown(name, value)}"
 
 
-def number(value: float, digits: int = 4) -> str:
+def number(value: int | float | None, digits: int = 4) -> str:
     """A number with so many digits, whole numbers with all of theirs."""
-    if math.isnan(value):
+    if value is None or math.isnan(value):
         return NONE
-    if float(value).is_integer() and abs(value) < 1e9:
-        return f"{value:,.0f}"
-    if 1e3 <= abs(value) < 1e6:
+    if (float(value).is_integer() and abs(value) < 1e9) or 1e3 <= abs(value) < 1e6:
         return f"{value:,.0f}"
     text = f"{value:.{digits}g}"
     return text.replace("e-0", "e-").replace("e+0", "e").replace("e+", "e")
 
 
-def with_error(mean: float, error: float) -> str:
+def with_error(mean: float | None, error: float | None) -> str:
     """A mean and its standard error, both to the error's second digit."""
-    if math.isnan(mean):
-        return NONE
-    if not (0 < error < math.inf):
-        return number(mean) if math.isnan(error) else f"{number(mean)} ± {number(error, 2)}"
-    if not 1e-4 <= abs(mean) < 1e6 or error >= 1e5:
+    if mean is None or math.isnan(mean) or error is None or math.isnan(error):
+        return number(mean)
+    if not 1e-4 <= abs(mean) < 1e6 or not 0 < error < 1e5:
         return f"{number(mean)} ± {number(error, 2)}"
     places = min(max(1 - math.floor(math.log10(error)), 0), 8)
     return f"{mean:,.{places}f} ± {error:,.{places}f}"
@@ -114,11 +113,8 @@ def listed(items: Sequence[str], most: int = 8) -> str:
 
 def numbers(values: Iterable[int], most: int = 10) -> str:
     """Whole numbers in one line; runs of them as `0–7`."""
-    runs: list[list[int]] = []
-    for value in sorted(values):
-        if runs and value == runs[-1][-1] + 1:
-            runs[-1].append(value)
-        else:
-            runs.append([value])
+    # Within a run the difference between a number and its place is the same.
+    placed = itertools.groupby(enumerate(sorted(values)), lambda each: each[1] - each[0])
+    runs = [[value for _, value in run] for _, run in placed]
     parts = [f"{run[0]}–{run[-1]}" if len(run) > 2 else ", ".join(map(str, run)) for run in runs]
     return ", ".join(parts[:most]) + (f" and {sum(map(len, runs[most:])):,} more" if len(parts) > most else "")

@@ -1,40 +1,25 @@
-"""What is wrong with a TOML file, gathered so that a user sees all of it at once, each problem with its line.
-
-Python's parser keeps no positions. So text that it has accepted is read once more, for nothing but the lines on which
-keys, tables and list elements are written.
-"""
+"""What is wrong with a TOML file, gathered so that a user sees all of it at once, each problem with its line."""
 
 import re
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
-from recurra.studies.settings import SettingsError
+from recurra.studies.language import SettingsError
+from recurra.studies.reading.lines import Path, lines_of
 
-#: where something is in a parsed file: keys, and places in lists, from the outside in
-Path = tuple[str | int, ...]
 #: problems that are shown, and characters of one
 MOST_SHOWN, LONGEST_LINE = 20, 500
 
-BLANK = re.compile(r"[ \t]*+")
-#: blanks, newlines and comments
-GAP = re.compile(r"(?:[ \t\r\n]++|#[^\n]*+)*+")
-STRING = re.compile(
-    r'"""(?:[^"\\]++|\\[\s\S]|"{1,2}(?!"))*+"{3,5}'
-    r"|'''(?:[^']++|'{1,2}(?!'))*+'{3,5}"
-    r'|"(?:[^"\\\n]++|\\.)*+"'
-    r"|'[^'\n]*+'"
-)
-SCALAR = re.compile(r"[^,\]}\n#]*+")
-BARE_KEY = re.compile(r"[A-Za-z0-9_-]++")
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
-class Places:
-    """Where things are written: the file, and the line of each thing in it as far as it is known."""
+class Positions:
+    """Where things are written: the file, if it is one, and the line of each thing in it as far as it is known."""
 
-    file: str
+    file: str = ""
     lines: dict[Path, int] = field(default_factory=dict)
 
     def line(self, path: Path) -> int | None:
@@ -54,179 +39,49 @@ class Places:
         text = "".join(each if each.isprintable() else ascii(each)[1:-1] for each in problem.replace("\n", " "))
         if len(text) > LONGEST_LINE:
             text = f"{text[: LONGEST_LINE // 2]} … {text[-LONGEST_LINE // 2 :]}"
-        return f"{self.file}{'' if line is None else f', line {line}'}: {text}"
+        place = self.file if line is None else f"{self.file}, line {line}"
+        return f"{place}: {text}" if place else text
 
 
 class Problems:
     """A list of problems that grows while a file is checked."""
 
-    def __init__(self, places: Places) -> None:
-        self.places = places
+    def __init__(self, positions: Positions) -> None:
+        self.positions = positions
         self._found: dict[str, int] = {}
-        self._noted = 0
 
-    def add(self, path: Path, problem: str) -> None:
+    def add(self, path: Path, problem: object) -> None:
         """Note what is wrong with what is written at `path`."""
-        self._noted += 1
-        self._found.setdefault(self.places.say(path, problem), self.places.line(path) or 0)
+        self._found.setdefault(self.positions.say(path, str(problem)), self.positions.line(path) or 0)
 
-    def __len__(self) -> int:
-        return self._noted
+    def attempt(self, path: Path, make: Callable[..., T], *arguments: Any) -> T | None:
+        """What is made of the arguments. None if that is a ValueError, which is noted for what is written at `path`."""
+        try:
+            return make(*arguments)
+        except ValueError as error:
+            self.add(path, error)
+            return None
 
     def stop(self) -> None:
         """Raise a `SettingsError` with all problems, in the order of the file, if there are any."""
-        if not self._found:
-            return
         lines = sorted(self._found, key=lambda said: self._found[said])
         more = len(lines) - MOST_SHOWN
         if more > 0:
-            lines[MOST_SHOWN:] = [f"{self.places.file}: {more:,} more problem{'s' * (more > 1)} like these."]
-        raise SettingsError("\n".join(lines))
+            lines[MOST_SHOWN:] = [self.positions.say((), f"{more:,} more problem{'s' * (more > 1)} like these.")]
+        if lines:
+            raise SettingsError("\n".join(lines))
 
 
-def lines_of(text: str, table: dict[str, Any]) -> dict[Path, int]:
-    """The line, from 1, of everything in `table`, which `text` was parsed to. Empty if they do not fit together."""
-    scan = _Scan(text)
+def parsed(text: str, file: str) -> tuple[dict[str, Any], Positions]:
+    """What a TOML file says, and where; a `SettingsError` if it is none."""
     try:
-        scan.document()
-    except (RecursionError, ValueError):
-        return {}
-    # A line that is wrong is worse than none: what was found must be exactly what the parser found.
-    return scan.lines if set(scan.lines) == set(_paths(table, ())) else {}
-
-
-def _paths(value: Any, path: Path) -> Iterator[Path]:
-    """The paths of all that a value holds."""
-    left = [(path, value)]
-    while left:
-        path, value = left.pop()
-        inner = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
-        for key, each in inner:
-            yield (*path, key)
-            left.append(((*path, key), each))
-
-
-class _Scan:
-    """A reader of valid TOML, at character `at` of the text."""
-
-    def __init__(self, text: str) -> None:
-        self.text, self.at = text, 0
-        self.lines: dict[Path, int] = {}
-        #: [[tables]]: how many of each there are so far
-        self.counts: dict[Path, int] = {}
-        self.line, self.counted = 1, 0
-
-    def document(self) -> None:
-        header: Path = ()
-        self.take(GAP)
-        while self.at < len(self.text):
-            if self.peek() == "[":
-                header = self.header()
-            else:
-                self.assignment(header)
-            self.take(GAP)
-
-    def header(self) -> Path:
-        """[table] or [[table]]: the path of what follows."""
-        double, line = self.text.startswith("[[", self.at), self.here()
-        self.at += 1 + double
-        *outer, last = self.key()
-        self.expect("]" * (1 + double))
-        path: Path = ()
-        for part in outer:
-            path = self.latest((*path, part))
-            self.lines.setdefault(path, line)
-        path = (*path, last)
-        if double:
-            count = self.counts[path] = self.counts.get(path, 0) + 1
-            self.lines.setdefault(path, line)
-            path = (*path, count - 1)
-        # A table may have been implied by one inside it, further up.
-        self.lines[path] = line
-        return path
-
-    def latest(self, path: Path) -> Path:
-        """Of [[tables]] the last one so far; of all else the path itself."""
-        return (*path, self.counts[path] - 1) if path in self.counts else path
-
-    def assignment(self, path: Path) -> None:
-        """key = value, inside of what is at `path`."""
-        line, key = self.here(), self.key()
-        for part in key:
-            path = (*path, part)
-            self.lines.setdefault(path, line)
-        self.expect("=")
-        self.take(BLANK)
-        self.value(path)
-
-    def value(self, path: Path) -> None:
-        opened = self.peek()
-        if opened == "[":
-            self.array(path)
-        elif opened == "{":
-            self.inline_table(path)
-        else:
-            self.take(STRING if opened in ('"', "'") else SCALAR)
-
-    def array(self, path: Path) -> None:
-        self.at += 1
-        self.take(GAP)
-        place = 0
-        while self.peek() != "]":
-            self.lines[(*path, place)] = self.here()
-            self.value((*path, place))
-            place += 1
-            self.separator()
-        self.at += 1
-
-    def inline_table(self, path: Path) -> None:
-        self.at += 1
-        self.take(GAP)
-        while self.peek() != "}":
-            self.assignment(path)
-            self.separator()
-        self.at += 1
-
-    def separator(self) -> None:
-        self.take(GAP)
-        if self.peek() == ",":
-            self.at += 1
-            self.take(GAP)
-
-    def key(self) -> list[str]:
-        """The parts of a dotted key."""
-        parts = []
-        while True:
-            self.take(BLANK)
-            quoted = self.peek() in ('"', "'")
-            part = self.take(STRING if quoted else BARE_KEY)
-            # The parser itself says what a quoted key spells.
-            parts.append(tomllib.loads(f"_ = {part}")["_"] if quoted else part)
-            self.take(BLANK)
-            if self.peek() != ".":
-                return parts
-            self.at += 1
-
-    def peek(self) -> str:
-        if self.at >= len(self.text):
-            raise ValueError("the text ends too soon")
-        return self.text[self.at]
-
-    def take(self, pattern: re.Pattern[str]) -> str:
-        found = pattern.match(self.text, self.at)
-        if found is None:
-            raise ValueError(f"unexpected text at {self.at}")
-        self.at = found.end()
-        return found[0]
-
-    def expect(self, text: str) -> None:
-        self.take(BLANK)
-        if not self.text.startswith(text, self.at):
-            raise ValueError(f"{text!r} is missing at {self.at}")
-        self.at += len(text)
-
-    def here(self) -> int:
-        """The line of the next character."""
-        self.line += self.text.count("\n", self.counted, self.at)
-        self.counted = self.at
-        return self.line
+        table = tomllib.loads(text)
+    except RecursionError:
+        raise SettingsError(f"{file}: Lists or tables are nested too deeply.") from None
+    except ValueError as error:
+        said = re.fullmatch(r"(.*) \(at line (\d+), column (\d+)\)", str(error), re.DOTALL)
+        if said is None:
+            raise SettingsError(f"{file}: The file is not valid TOML: {error}.") from None
+        problem, line, column = said.groups()
+        raise SettingsError(f"{file}, line {line}: This is not valid TOML: {problem}, in column {column}.") from None
+    return table, Positions(file, lines_of(text, table))

@@ -1,333 +1,265 @@
-"""The tables of a study's file, each checked by itself: what is fixed, what varies and how, [[points]], seeds."""
+"""The tables of a study's file, each checked by itself: what is fixed, what varies and how, [[points]], seeds, [tune].
 
+What is read where there is a problem does not matter: a study is made only if there are none.
+"""
+
+import dataclasses
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from dataclasses import dataclass
+from typing import Any
 
-from recurra.studies.choices import Choices, Listed, Spaced, Together, Uniform, Value, Varied
-from recurra.studies.language import Setting, find, options, top_names
-from recurra.studies.reading.problems import Path, Problems
-from recurra.studies.settings import learners_of
+from recurra.studies.choices import Choices, Listed, Point, Spaced, Together, Uniform, Value, Varied
+from recurra.studies.language import RUN, Setting, counted, find, learners_of, options, top_names
+from recurra.studies.reading.lines import Path
+from recurra.studies.reading.problems import Problems
 
 #: what is in a study's file beside settings
 OWN = ("learners", "seeds", "samples", "set", "vary", "points", "tune")
-#: settings that a study sets for all of its networks, and why
-NOT_VARIED = {
-    "samples": "`samples` belongs at the top of the file, above any [table]: so often random choices are drawn.",
-    "learners": "`learners` are compared anyway: list them at the top of the file, above any [table].",
-    "seeds": "`seeds` belongs at the top of the file, above any [table]: every combination is run with all of them.",
-    "window": "`window` is the same for all networks, so that their losses compare: set it at the top of the file.",
-    "key": "`key` is the same for all networks: for other random numbers take other `seeds`.",
-    "engine": "`engine` is the same for all networks: set it at the top of the file.",
-}
-#: seeds are 32 bits of a key
-LAST_SEED = 2**32 - 1
+#: settings that all networks of a study share, or that it goes through anyway
+SHARED = ("samples", "learners", "seeds", "window", "key", "engine")
 #: what a table says how a setting varies with: what it must have, and what it may have
-FORMS = {
-    "from": ("from", "to", "count", "log"),
-    "uniform": ("uniform",),
-    "log_uniform": ("log_uniform",),
-    "choices": ("choices",),
-}
+FORMS = {"from": ("from", "to", "count", "log"), **{way: (way,) for way in ("uniform", "log_uniform", "choices")}}
+WORDS = dict.fromkeys(word for words in FORMS.values() for word in words)
 #: networks of one study, and so values of one setting
 MOST = 10**7
+#: what a file says beside settings of a run
+SAMPLES, COUNT, LOG = counted("samples", most=MOST), counted("count", most=MOST), Setting("log", "flag")
+#: how many seeds, or one of them, which are 32 bits of a key
+SEEDS, SEED = counted("seeds", RUN["seeds"].default, most=MOST), counted("seeds", least=0, most=2**32 - 1)
 
 
-class Entry(NamedTuple):
-    """A setting as it is written in a table."""
+@dataclass(frozen=True)
+class TuneSettings:
+    """How the random choices of a study are searched, for each of its cases."""
 
-    setting: Setting
-    value: Any
-    path: Path
-
-
-def entries(table: dict[str, Any], path: Path, problems: Problems, varies: bool, prefix: str = "") -> Iterator[Entry]:
-    """The settings in a table and in the tables within it, whose names begin with that of the table."""
-    for key, value in table.items():
-        name, here = f"{prefix}{'.' * bool(prefix)}{key}", (*path, key)
-        if varies and name in NOT_VARIED:
-            problems.add(here, NOT_VARIED[name])
-        elif isinstance(value, dict) and not (varies and _says_how(name, value)):
-            if not value:
-                problems.add(here, f"[{'.'.join(map(str, here))}] is empty: name a setting in it, or leave it out.")
-            yield from entries(value, here, problems, varies, name)
-        else:
-            try:
-                yield Entry(find(name), value, here)
-            except ValueError as error:
-                problems.add(here, str(error))
+    #: settings that are tried
+    trials: int = 40
+    #: seeds of a trial; those of the study
+    seeds: int | None = None
+    #: how often trials are looked at, the last time at the end
+    rungs: int = 3
+    #: one trial in so many goes on after each look but the last
+    eta: int = 2
+    #: the best trials, which are confirmed on fresh seeds
+    finalists: int = 3
+    #: fresh seeds that confirm a finalist
+    confirm_seeds: int = 20
+    #: trials that are drawn before the search begins
+    startup: int | None = None
+    #: trials that are computed together
+    batch: int | None = None
 
 
-def _says_how(name: str, table: dict[str, Any]) -> bool:
-    """Whether a table says how a setting varies, and is not one of settings of a part."""
-    try:
-        find(name)
-    except ValueError:
-        return False
-    return not table or any(key in keys for key in table for keys in FORMS.values())
+#: what [tune] says
+TUNE = {each.name: counted(f"tune.{each.name}", most=10**6) for each in dataclasses.fields(TuneSettings)}
+TUNE |= {"rungs": counted("tune.rungs", most=100), "eta": counted("tune.eta", least=2, most=1000)}
 
 
-def read_fixed(table: dict[str, Any], problems: Problems) -> tuple[dict[str, Value], dict[str, Path]]:
-    """What is the same for all networks, and where it is written."""
-    fixed: dict[str, Value] = {}
-    paths: dict[str, Path] = {}
-    both = [*entries({key: value for key, value in table.items() if key not in OWN}, (), problems, varies=False)]
-    inner = table.get("set", {})
-    if isinstance(inner, dict):
-        both += entries(inner, ("set",), problems, varies=False)
-    else:
-        problems.add(("set",), f"`set` must be a table, [set], and is {inner!r}.")
-    for setting, value, path in both:
-        if not _is_new(setting, path, paths, problems):
-            continue
-        try:
-            fixed[setting.name] = setting.check(value)
-        except ValueError as error:
-            several = " To vary it, write it under [vary]." if isinstance(value, list | dict) else ""
-            problems.add(path, f"{error}{several}")
-    return fixed, paths
+class Tables:
+    """What the tables of a file say, and where each setting is written. What is wrong with it is noted."""
 
+    def __init__(self, table: dict[str, Any], problems: Problems) -> None:
+        self._table, self._problems = table, problems
+        #: where settings are written, by name; those of [[points]] where they are last
+        self.paths: dict[str, Path] = {}
+        self.learners = problems.attempt(("learners",), learners_of, table.get("learners")) or ()
+        self.seeds, self.tune = self._read_seeds(), self._read_tune()
+        self.samples = problems.attempt(("samples",), SAMPLES.check, table["samples"]) if "samples" in table else None
+        self.fixed = self._read_fixed()
+        self.varied: dict[str, Varied] = {}
+        self.rows: tuple[Point, ...] = ({},)
+        for key in table:  # in the order of the file
+            if key == "vary":
+                self.varied |= self._read_vary()
+            elif key == "points":
+                self.rows = self._read_points(table["points"])
+                for name in dict.fromkeys(name for row in self.rows for name in row):
+                    values = dict.fromkeys(row[name] for row in self.rows if name in row)
+                    self.varied[name] = Together(tuple(values))
 
-def _is_new(setting: Setting, path: Path, paths: dict[str, Path], problems: Problems) -> bool:
-    """Note where a setting is written, and whether it is there for the first time."""
-    if setting.name in paths:
-        problems.add(path, f"`{setting.name}` is there twice, also {problems.places.told(paths[setting.name])}.")
-        return False
-    paths[setting.name] = path
-    return True
-
-
-def read_vary(table: Any, problems: Problems) -> tuple[dict[str, Varied], dict[str, Path]]:
-    """What [vary] says, and where."""
-    varied: dict[str, Varied] = {}
-    paths: dict[str, Path] = {}
-    if not isinstance(table, dict):
-        problems.add(("vary",), f"`vary` must be a table, [vary], and is {table!r}.")
-        return {}, {}
-    if not table:
-        problems.add(("vary",), "[vary] is empty: say what varies, or leave it out.")
-    for setting, value, path in entries(table, ("vary",), problems, varies=True):
-        found = read_entry(setting, value, path, problems) if _is_new(setting, path, paths, problems) else None
-        if found is not None:
-            varied[setting.name] = found
-    return varied, paths
-
-
-def read_points(tables: Any, problems: Problems) -> tuple[dict[str, Together], dict[str, Path]]:
-    """The settings that [[points]] give, each with a value for every point, and where the first of each is."""
-    if not isinstance(tables, list) or not all(isinstance(each, dict) for each in tables):
-        problems.add(("points",), "`points` must be tables, each under its own [[points]].")
-        return {}, {}
-    if not tables:
-        problems.add(("points",), "`points` is an empty list: give at least one point, or leave it out.")
-    settings: dict[str, Value] = {}
-    paths: dict[str, Path] = {}
-    rows: dict[tuple[tuple[str, Value], ...], Path] = {}
-    before = len(problems)
-    for place, table in enumerate(tables):
-        where = ("points", place)
-        row: dict[str, Value] = {}
-        if not table:
-            problems.add(where, "This point is empty: give it a setting, or leave it out.")
-        own: dict[str, Path] = {}
-        for setting, value, path in entries(table, where, problems, varies=True):
-            paths.setdefault(setting.name, path)
-            new = _is_new(setting, path, own, problems)
-            if new and (checked := _checked(setting, value, path, problems)) is not None:
-                settings.setdefault(setting.name, checked)
-                row[setting.name] = checked
-        same = rows.setdefault(tuple(sorted(row.items(), key=lambda item: item[0])), where)
-        if row and same != where:
-            told = problems.places.told(same)
-            problems.add(where, f"This point is the same as that {told}: leave one of them out.")
-    if len(problems) > before:
-        return {}, paths
-    dicts: list[dict[str, Any]] = [dict(row) for row in rows]
-    together = {
-        name: Together(tuple(row.get(name, first) for row in dicts), tuple(name in row for row in dicts))
-        for name, first in settings.items()
-    }
-    return together, paths
-
-
-def read_learners(given: Any, problems: Problems) -> tuple[str, ...]:
-    """The learners to compare."""
-    if given is None:
-        problems.add((), 'The file has no `learners`: write for example `learners = ["rflo", "uoro"]` at its top.')
-        return ()
-    try:
-        return learners_of(given)
-    except ValueError as error:
-        problems.add(("learners",), str(error))
-        return ()
-
-
-def read_seeds(given: Any, problems: Problems) -> range | tuple[int, ...]:
-    """The seeds, from how many or which."""
-    if not isinstance(given, list):
-        try:
-            count: Any = find("seeds").check(given)
-        except ValueError as error:
-            problems.add(("seeds",), str(error).replace("a whole number", "a whole number or a list of them"))
+    def _read_seeds(self) -> tuple[int, ...]:
+        given, path = self._table.get("seeds", SEEDS.default), ("seeds",)
+        if isinstance(given, list):
+            return self._problems.attempt(path, self._values, SEED, given, path) or ()
+        if type(given) is not int:
+            self._problems.add(path, f"`seeds` must be a whole number or a list of them, and is {given!r}.")
             return ()
-        if count > LAST_SEED + 1:
-            problems.add(("seeds",), f"`seeds` is {count:,}, and there are only 2³².")
-        return range(count)
-    if not given:
-        problems.add(("seeds",), "`seeds` is an empty list: give at least one.")
-    seen: dict[int, None] = {}
-    for place, seed in enumerate(given):
-        where = ("seeds", place)
-        if type(seed) is not int or not 0 <= seed <= LAST_SEED:
-            problems.add(where, f"Each of `seeds` must be a whole number in 0..2³²-1, and one is {seed!r}.")
-        elif seed in seen:
-            problems.add(where, f"`seeds` has {seed} twice: leave one of them out.")
-        else:
-            seen[seed] = None
-    return tuple(seen)
+        return tuple(range(self._problems.attempt(path, SEEDS.check, given) or 0))
+
+    def _read_tune(self) -> TuneSettings:
+        """[tune], with defaults for what it does not say."""
+        found = {}
+        for key, value in self._inner("tune").items():
+            if key not in TUNE:
+                self._problems.add(("tune", key), f"`tune.{key}` is not a setting: {options(key, TUNE)}")
+            elif (count := self._problems.attempt(("tune", key), TUNE[key].check, value)) is not None:
+                found[key] = count
+        tune = TuneSettings(**found)
+        if "finalists" in found and tune.finalists > tune.trials:
+            told = f"`tune.finalists` is {tune.finalists}, and there are {tune.trials} `trials` to choose from."
+            self._problems.add(("tune", "finalists"), told)
+        return tune
+
+    def _inner(self, name: str) -> dict[str, Any]:
+        """A table of the file; an empty one if it is not there."""
+        found = self._table.get(name, {})
+        if isinstance(found, dict):
+            return found
+        self._problems.add((name,), f"`{name}` must be a table, [{name}], and is {found!r}.")
+        return {}
+
+    def _read_fixed(self) -> dict[str, Value]:
+        """What is the same for all networks."""
+        top = {key: value for key, value in self._table.items() if key not in OWN}
+        fixed: dict[str, Value] = {}
+        for setting, value, path in [*self._entries(top, ()), *self._entries(self._inner("set"), ("set",))]:
+            if self._is_new(setting, path):
+                try:
+                    fixed[setting.name] = setting.check(value)
+                except ValueError as error:
+                    several = " To vary it, write it under [vary]." if isinstance(value, list | dict) else ""
+                    self._problems.add(path, f"{error}{several}")
+        return fixed
+
+    def _read_vary(self) -> dict[str, Any]:
+        """How settings vary by themselves."""
+        table, varied = self._inner("vary"), {}
+        if self._table["vary"] == {}:
+            self._problems.add(("vary",), "[vary] is empty: say what varies, or leave it out.")
+        for setting, value, path in self._entries(table, ("vary",)):
+            if self._is_new(setting, path):
+                varied[setting.name] = self._problems.attempt(path, self._way, setting, value, path)
+        return varied
+
+    def _read_points(self, tables: Any) -> tuple[Point, ...]:
+        """Settings that vary along with others: those of each of [[points]]."""
+        if not isinstance(tables, list) or not all(isinstance(each, dict) for each in tables):
+            self._problems.add(("points",), "`points` must be tables, each under its own [[points]].")
+            return ()
+        if not tables:
+            self._problems.add(("points",), "`points` is an empty list: give at least one point, or leave it out.")
+        rows: list[Point] = []
+        seen: dict[frozenset[tuple[str, Value]], Path] = {}
+        for place, table in enumerate(tables):
+            here: Path = ("points", place)
+            row: Point = {}
+            for setting, given, path in self._entries(table, here):
+                value = self._problems.attempt(path, setting.check, given)
+                if self._is_new(setting, path) and value is not None:
+                    row[setting.name] = value
+            if not table:
+                self._problems.add(here, "This point is empty: give it a setting, or leave it out.")
+            elif row and (same := seen.setdefault(frozenset(row.items()), here)) != here:
+                told = self._problems.positions.told(same)
+                self._problems.add(here, f"This point is the same as that {told}: leave one of them out.")
+            rows.append(row)
+        return tuple(rows)
+
+    def _entries(self, table: dict[str, Any], path: Path, prefix: str = "") -> Iterator[tuple[Setting, Any, Path]]:
+        """Each setting in a table and in tables within it, whose names begin with that of the table: what and where."""
+        varies = path[:1] in (("vary",), ("points",))
+        for key, value in table.items():
+            name, here = f"{prefix}{key}", (*path, key)
+            if varies and name in SHARED:
+                told = f"`{name}` is said once for the whole study: write it at the top of the file, above any [table]."
+                self._problems.add(here, told)
+            elif isinstance(value, dict) and not (varies and value.keys() & WORDS.keys()):
+                if not value:
+                    told = ".".join(map(str, here))
+                    self._problems.add(here, f"[{told}] is empty: write something in it, or leave it out.")
+                yield from self._entries(value, here, f"{name}.")
+            elif (setting := self._problems.attempt(here, find, name)) is not None:
+                yield setting, value, here
+
+    def _is_new(self, setting: Setting, path: Path) -> bool:
+        """Note where a setting is written, and whether it is there for the first time. Each point may have it once."""
+        before = self.paths.get(setting.name)
+        if before is None or (before[0] == path[0] == "points" and before[1] != path[1]):
+            self.paths[setting.name] = path
+            return True
+        told = self._problems.positions.told(before)
+        self._problems.add(path, f"`{setting.name}` is there twice, also {told}: leave one of them out.")
+        return False
+
+    def _way(self, setting: Setting, given: Any, path: Path) -> Varied | None:
+        """How a setting varies; a ValueError if it is said in none of the ways that there are."""
+        name = setting.name
+        if isinstance(given, list):
+            return Listed(self._values(setting, given, path))
+        if not isinstance(given, dict):
+            where = "at the top of the file, above any [table]" if name in top_names() else "under [set]"
+            kept = f"to keep it the same everywhere, write it {where}"
+            raise ValueError(f"`{name}` is {given!r}, and does not vary: write a list of values, or {kept}.")
+        if unknown := [key for key in given if key not in WORDS]:
+            for key in unknown:
+                told = f"`{key}` says nothing of how `{name}` varies: {options(key, WORDS)}"
+                self._problems.add((*path, key), told)
+            return None
+        form, *others = [form for form, words in FORMS.items() if given.keys() & set(words)]
+        if given.keys() == {"uniform", "log"}:
+            raise ValueError(f"`{name}` has both `uniform` and `log`: write `log_uniform` for a logarithmic range.")
+        if others:
+            raise ValueError(
+                f"`{name}` can vary in one way only, and `{'` and `'.join(given)}` are several: give a list, from, to "
+                "and count, or one of uniform, log_uniform and choices."
+            )
+        if form == "choices":
+            values = self._problems.attempt((*path, form), self._values, setting, given[form], (*path, form))
+            return Choices(values or ())
+        if setting.kind != "number":
+            instead = "a list of values" if form == "from" else "{ choices = [...] }"
+            raise ValueError(f"`{name}` is no number, so there is nothing between two values: write {instead}.")
+        if form == "from":
+            return self._spaced(setting, given, path)
+        return self._problems.attempt((*path, form), self._uniform, setting, given[form], (*path, form))
+
+    def _values(self, setting: Setting, given: Any, path: Path) -> tuple[Any, ...]:
+        """The values of a list, all different and each one that the setting may have."""
+        if not isinstance(given, list):
+            raise ValueError(f"`{path[-1]}` of `{setting.name}` must be a list of values, and is {given!r}.")
+        if not given:
+            raise ValueError(f"`{setting.name}` has an empty list: give at least one value.")
+        found: dict[Any, None] = {}
+        for place, each in enumerate(given):
+            value = self._problems.attempt((*path, place), setting.check, each)
+            if value in found:
+                self._problems.add((*path, place), f"`{setting.name}` has {each!r} twice: leave one of them out.")
+            elif value is not None:
+                found[value] = None
+        return tuple(found)
+
+    def _uniform(self, setting: Setting, ends: Any, path: Path) -> Uniform | None:
+        if not isinstance(ends, list) or len(ends) != 2:
+            raise ValueError(f"`{path[-1]}` of `{setting.name}` must be the two ends of a range, and is {ends!r}.")
+        low, high = (self._problems.attempt((*path, i), setting.check, end) for i, end in enumerate(ends))
+        if low is None or high is None:
+            return None
+        log = path[-1] == "log_uniform"
+        _check_range(setting.name, low, high, log)
+        return Uniform(low, high, log, setting.whole)
+
+    def _spaced(self, setting: Setting, table: dict[str, Any], path: Path) -> Spaced | None:
+        name = setting.name
+        if missing := [key for key in ("from", "to", "count") if key not in table]:
+            raise ValueError(f"`{name}` has no `{'` and no `'.join(missing)}`: a range has from, to and count.")
+        attempt = lambda key, wanted, *of: self._problems.attempt((*path, key), wanted.check, table[key], *of)
+        low, high, count = attempt("from", setting), attempt("to", setting), attempt("count", COUNT, f" of `{name}`")
+        log = attempt("log", LOG, f" of `{name}`") if "log" in table else False
+        if low is None or high is None or count is None or log is None:
+            return None
+        if count == 1 and low != high:
+            told = f"and a range from {low} to {high} has at least its two ends: count from 2, or give a list, [{low}]"
+            self._problems.add((*path, "count"), f"`count` of `{name}` is 1, {told}.")
+            return None
+        _check_range(name, low, high, log, count)
+        return Spaced(low, high, count, log, setting.whole)
 
 
-def read_samples(given: Any, problems: Problems) -> int | None:
-    """How often the random choices are drawn, if the file says so."""
-    if given is not None and (type(given) is not int or not 1 <= given <= MOST):
-        problems.add(("samples",), f"`samples` must be a whole number in 1..{MOST:,}, and is {given!r}.")
-        return None
-    return given
-
-
-def read_entry(setting: Setting, value: Any, path: Path, problems: Problems) -> Varied | None:
-    """How the setting varies; None where that is a problem."""
-    if isinstance(value, list):
-        values = read_list(setting, value, path, problems)
-        return Listed(values) if values else None
-    if isinstance(value, dict):
-        return _read_table(setting, value, path, problems)
-    where = "at the top of the file, above any [table]" if setting.name in top_names() else "under [set]"
-    kept = f"to keep it the same everywhere, write it {where}"
-    problems.add(path, f"`{setting.name}` is {value!r}, and does not vary: write a list of values, or {kept}.")
-    return None
-
-
-def read_list(setting: Setting, values: list[Any], path: Path, problems: Problems) -> tuple[Value, ...]:
-    """The values of a list, all different and each one that the setting may have; none where there is a problem."""
-    if not values:
-        problems.add(path, f"`{setting.name}` has an empty list: give at least one value.")
-    found: dict[Value, int] = {}
-    before = len(problems)
-    for place, given in enumerate(values):
-        value = _checked(setting, given, (*path, place), problems)
-        if value is not None and value in found:
-            problems.add((*path, place), f"`{setting.name}` has {given!r} twice: leave one of them out.")
-        elif value is not None:
-            found[value] = place
-    return tuple(found) if len(problems) == before else ()
-
-
-def _read_table(setting: Setting, table: dict[str, Any], path: Path, problems: Problems) -> Varied | None:
-    name = setting.name
-    known = dict.fromkeys(key for keys in FORMS.values() for key in keys)
-    before = len(problems)
-    for key in table:
-        if key not in known:
-            problems.add((*path, key), f"`{key}` says nothing of how `{name}` varies: {options(key, known)}")
-    if len(problems) > before:
-        return None
-    forms = list(dict.fromkeys(form for form, keys in FORMS.items() for key in table if key in keys))
-    if table.keys() == {"uniform", "log"}:
-        problems.add(path, f"`{name}` has both `uniform` and `log`: write `log_uniform` for a logarithmic range.")
-        return None
-    if len(forms) != 1:
-        seen = f"`{'` and `'.join(table)}` are several" if forms else "the table is empty"
-        problems.add(
-            path,
-            f"`{name}` can vary in one way only, and {seen}: give a list, from, to and count, or one of uniform, "
-            "log_uniform and choices.",
-        )
-        return None
-    form = forms[0]
-    if form == "choices":
-        return _read_choices(setting, table["choices"], (*path, "choices"), problems)
-    if setting.kind != "number":
-        instead = "a list of values" if form == "from" else "{ choices = [...] }"
-        problems.add(path, f"`{name}` is no number, so there is nothing between two values: write {instead}.")
-        return None
-    return (
-        _read_spaced(setting, table, path, problems)
-        if form == "from"
-        else _read_random(setting, table[form], form == "log_uniform", (*path, form), problems)
-    )
-
-
-def _read_choices(setting: Setting, values: Any, path: Path, problems: Problems) -> Choices | None:
-    if not isinstance(values, list):
-        problems.add(path, f"`choices` of `{setting.name}` must be a list of values, and is {values!r}.")
-        return None
-    found = read_list(setting, values, path, problems)
-    return Choices(found) if found else None
-
-
-def _read_random(setting: Setting, ends: Any, log: bool, path: Path, problems: Problems) -> Uniform | None:
-    if not isinstance(ends, list) or len(ends) != 2:
-        problems.add(path, f"`{path[-1]}` of `{setting.name}` must be the two ends of a range, and is {ends!r}.")
-        return None
-    low, high = (_checked(setting, end, (*path, place), problems) for place, end in enumerate(ends))
-    if low is None or high is None or not _in_order(setting, low, high, log, path, problems):
-        return None
-    return Uniform(low, high, log, setting.whole)
-
-
-def _read_spaced(setting: Setting, table: dict[str, Any], path: Path, problems: Problems) -> Spaced | None:
-    name, before = setting.name, len(problems)
-    missing = [key for key in ("from", "to", "count") if key not in table]
-    if missing:
-        problems.add(path, f"`{name}` has no `{'` and no `'.join(missing)}`: a range has from, to and count.")
-    count, log = table.get("count", 2), table.get("log", False)
-    if type(count) is not int or not 1 <= count <= MOST:
-        problems.add((*path, "count"), f"`count` of `{name}` must be a whole number in 1..{MOST:,}, and is {count!r}.")
-    if type(log) is not bool:
-        problems.add((*path, "log"), f"`log` of `{name}` must be true or false, and is {log!r}.")
-    low, high = (
-        _checked(setting, table[key], (*path, key), problems) if key in table else None for key in ("from", "to")
-    )
-    if len(problems) > before or low is None or high is None:
-        return None
-    if count == 1 and low != high:
-        problems.add(
-            (*path, "count"),
-            f"`count` of `{name}` is 1, and a range from {low} to {high} has at least its two ends: count from 2, or "
-            f"give a list, [{low}].",
-        )
-        return None
-    if not _in_order(setting, low, high, log, path, problems, single=count == 1):
-        return None
-    return Spaced(low, high, count, log, setting.whole)
-
-
-def _in_order(
-    setting: Setting,
-    low: int | float,
-    high: int | float,
-    log: bool,
-    path: Path,
-    problems: Problems,
-    single: bool = False,
-) -> bool:
-    """Whether there is something between the ends, and logarithms of all of it."""
-    name = setting.name
+def _check_range(name: str, low: int | float, high: int | float, log: bool, count: int = 2) -> None:
+    """Raise unless all of a range has logarithms, if they are wanted, and several values have room in it."""
     if low > high:
-        problems.add(path, f"`{name}` has a range upside down, from {low} to {high}: write {high} first.")
-    elif low == high and not single:
-        problems.add(path, f"`{name}` has a range of no length, from {low} to {high}: give a list, [{low}].")
-    elif log and low <= 0:
-        problems.add(path, f"`{name}` has a logarithmic range from {low}: it must start above 0.")
-    else:
-        return True
-    return False
-
-
-def _checked(setting: Setting, value: Any, path: Path, problems: Problems) -> Any:
-    """The value as the setting takes it; None, which TOML has no word for, where that is a problem."""
-    try:
-        return setting.check(value)
-    except ValueError as error:
-        problems.add(path, str(error))
-        return None
+        raise ValueError(f"`{name}` has a range upside down, from {low} to {high}: write {high} first.")
+    if low == high and count > 1:
+        raise ValueError(f"`{name}` has a range of no length, from {low} to {high}: give a list, [{low}].")
+    if log and low <= 0:
+        raise ValueError(f"`{name}` has a logarithmic range from {low}: it must start above 0.")

@@ -24,16 +24,9 @@ def importance(trials: Sequence[FrozenTrial]) -> dict[str, float] | None:
     free = [name for name, each in trials[0].distributions.items() if not each.single()] if trials else []
     if len(trials) < FEWEST or not free:
         return None
-    if len(free) == 1:
-        return {free[0]: 1.0}
     ranked = optuna.create_study()
-    for rank, trial in enumerate(sorted(trials, key=_order)):
+    furthest_and_lowest = lambda trial: (-trial.last_step, trial.intermediate_values[trial.last_step], trial.number)
+    for rank, trial in enumerate(sorted(trials, key=furthest_and_lowest)):
         ranked.add_trial(create_trial(params=trial.params, distributions=trial.distributions, value=float(rank)))
     evaluator = PedAnovaImportanceEvaluator(target_quantile=BEST, evaluate_on_local=False)
-    shares = get_param_importances(ranked, evaluator=evaluator, params=free)
-    return dict(sorted(shares.items(), key=lambda item: -item[1]))
-
-
-def _order(trial: FrozenTrial) -> tuple[int, float, int]:
-    reached = trial.last_step or 0
-    return -reached, trial.intermediate_values.get(reached, 0.0), trial.number
+    return get_param_importances(ranked, evaluator=evaluator, params=free)

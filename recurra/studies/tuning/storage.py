@@ -11,7 +11,6 @@ long as it runs. Trials whose owner is gone are marked as failed and wait, under
 
 import contextlib
 import json
-import os
 import secrets
 import time
 from collections.abc import Iterator, Sequence
@@ -25,7 +24,7 @@ from optuna.study import Study
 from optuna.trial import FrozenTrial, Trial, TrialState
 
 from recurra.saved.whole_files import InUseError, held
-from recurra.studies.tuning.sampling import Samples
+from recurra.studies.tuning.sampling import Proposals, distributions
 from recurra.studies.tuning.tuned import TuningError
 
 try:
@@ -59,11 +58,10 @@ def open_storage(folder: Path) -> JournalStorage:
     """The journal in this folder, or a new one. `TuningError` if it is damaged elsewhere than at its end."""
     path = folder / JOURNAL
     lock = SystemLock(path)
-    lock.acquire()
-    try:
+    with contextlib.ExitStack() as release:
+        lock.acquire()
+        release.callback(lock.release)
         _check(path)
-    finally:
-        lock.release()
     return JournalStorage(JournalFileBackend(str(path), lock_obj=lock))
 
 
@@ -73,46 +71,32 @@ class SystemLock(JournalFileOpenLock):
     def __init__(self, journal: Path) -> None:
         super().__init__(str(journal))
         self.journal = journal
-        self.place = journal.with_name(f".{journal.name}.held")
-        self.number: int | None = None
+        self._to_release = contextlib.ExitStack()
 
     def acquire(self) -> bool:
-        if not self._acquire():
-            super().acquire()  # Windows, or a file system without locks
-        _cut(self.journal)
-        return True
-
-    def _acquire(self) -> bool:
-        if fcntl is None:
-            return False
-        number = os.open(self.place, os.O_RDWR | os.O_CREAT, 0o666)
-        try:
-            fcntl.flock(number, fcntl.LOCK_EX)
-        except BaseException as error:
-            os.close(number)
-            if isinstance(error, OSError):
-                return False
-            raise
-        self.number = number
+        with contextlib.ExitStack() as to_release:
+            file = to_release.enter_context(self.journal.with_name(f".{self.journal.name}.held").open("ab"))
+            try:
+                if fcntl is None:
+                    raise OSError("Windows has other locks")
+                fcntl.flock(file, fcntl.LOCK_EX)
+            except OSError:  # Windows, or a file system without locks
+                super().acquire()
+                to_release.callback(super().release)
+            _cut_partial_line(self.journal)
+            self._to_release = to_release.pop_all()
         return True
 
     def release(self) -> None:
-        if self.number is None:
-            super().release()
-        else:
-            number, self.number = self.number, None
-            os.close(number)
+        self._to_release.close()
 
 
-def _cut(journal: Path) -> None:
+def _cut_partial_line(journal: Path) -> None:
     """Take away a last line without an end."""
-    with contextlib.suppress(FileNotFoundError), journal.open("r+b") as file:
-        size = file.seek(0, os.SEEK_END)
-        if size == 0 or (file.seek(size - 1), file.read())[1] == b"\n":
-            return
-        file.seek(0)
-        whole = file.read().rfind(b"\n") + 1
-        _cut_from(journal, whole)
+    with contextlib.suppress(FileNotFoundError), journal.open("rb") as file:
+        file.seek(max(journal.stat().st_size - 1, 0))
+        if file.read() not in (b"", b"\n"):
+            _cut_from(journal, journal.read_bytes().rfind(b"\n") + 1)
 
 
 def _cut_from(journal: Path, start: int) -> None:
@@ -125,21 +109,20 @@ def _cut_from(journal: Path, start: int) -> None:
 
 def _check(journal: Path) -> None:
     """See that every line can be read; take away a last one that cannot."""
-    if not journal.exists():
-        return
-    lines = journal.read_bytes().splitlines(keepends=True)
-    for number, line in enumerate(lines):
-        if not _readable(line):
-            if number < len(lines) - 1:
-                raise TuningError(
-                    f"{journal}, line {number + 1} of {len(lines)} cannot be read: {line[:60]!r}. It was damaged after "
-                    "it was written. Put a copy of the journal in its place, or remove that line and all after it: "
-                    "what they say is then done again."
-                )
-            _cut_from(journal, sum(map(len, lines[:-1])))
+    lines = journal.read_bytes().splitlines(keepends=True) if journal.exists() else []
+    for number, line in enumerate(lines, 1):
+        if _is_readable(line):
+            continue
+        if number < len(lines):
+            raise TuningError(
+                f"{journal}, line {number} of {len(lines)} cannot be read: {line[:60]!r}. It was damaged after it was "
+                "written. Put a copy of the journal in its place, or remove that line and all after it: what they say "
+                "is then done again."
+            )
+        _cut_from(journal, sum(map(len, lines[:-1])))
 
 
-def _readable(line: bytes) -> bool:
+def _is_readable(line: bytes) -> bool:
     try:
         return isinstance(json.loads(line), dict)
     except ValueError:  # also that of bytes that are no text
@@ -160,11 +143,10 @@ def exclusive(path: Path) -> Iterator[None]:
     """Hold the lock of `path`, once the processes that came before have released it."""
     with contextlib.ExitStack() as stack:
         while True:
-            try:
+            with contextlib.suppress(InUseError):
                 stack.enter_context(held(path))
                 break
-            except InUseError:
-                time.sleep(PATIENCE)
+            time.sleep(PATIENCE)
         yield
 
 
@@ -175,7 +157,7 @@ class TrialQueue:
     study: Study
     folder: Path
     owner: str
-    samples: Samples
+    proposals: Proposals
 
     def take(self, width: int) -> list[Trial]:
         """The next trials that nobody computes, `width` or fewer; none if the others have them all.
@@ -184,8 +166,8 @@ class TrialQueue:
         """
         with exclusive(self.folder / "asking"):
             self._release([trial for trial in self._known(TrialState.RUNNING) if not self._lives(trial)])
-            taken = {trial.user_attrs["place"] for trial in self._known(*DONE, TrialState.RUNNING)}
-            batches = [place // width for place in range(self.samples.trials) if place not in taken]
+            taken = self._places(*DONE, TrialState.RUNNING)
+            batches = [place // width for place in range(self.proposals.trials) if place not in taken]
             return [self._ask() for _ in range(batches.count(batches[0]))] if batches else []
 
     def give_back(self) -> None:
@@ -201,38 +183,33 @@ class TrialQueue:
     def _known(self, *states: TrialState) -> list[FrozenTrial]:
         return self.study.get_trials(deepcopy=False, states=states)
 
+    def _places(self, *states: TrialState) -> set[int]:
+        return {trial.user_attrs["place"] for trial in self._known(*states)}
+
     def _ask(self) -> Trial:
-        waiting = self._known(TrialState.WAITING)
-        place = waiting[0].user_attrs["place"] if waiting else self._free_place()
-        # a waiting trial has its settings, and the sampler is not asked
-        self.study.sampler = self.samples.at(place, self.finished())
-        trial = self.study.ask(dict(self.samples.space))
-        trial.set_user_attr("place", place)
+        if not self._known(TrialState.WAITING):
+            taken = self._places(*DONE, TrialState.RUNNING)
+            place = next(place for place in range(len(taken) + 1) if place not in taken)
+            self.study.enqueue_trial(self.proposals.given(place, self.finished()), user_attrs={"place": place})
+        self.study.sampler = self.proposals.sampler(self._known(TrialState.WAITING)[0].user_attrs["place"])
+        trial = self.study.ask(distributions(self.proposals.space))
         trial.set_user_attr("owner", self.owner)
         return trial
-
-    def _free_place(self) -> int:
-        live = self._known(*DONE, TrialState.RUNNING, TrialState.WAITING)
-        taken = {trial.user_attrs.get("place") for trial in live}
-        return next(place for place in range(len(taken) + 1) if place not in taken)
 
     def _release(self, lost: Sequence[FrozenTrial]) -> None:
         # Whoever is killed in between leaves a trial twice, running and waiting. So the waiting one comes first, and is
         # looked for.
-        waiting = {trial.user_attrs["place"] for trial in self._known(TrialState.WAITING)}
+        waiting = self._places(TrialState.WAITING)
         for trial in lost:
-            place = trial.user_attrs.get("place")
-            if place is not None and place not in waiting and trial.params.keys() == self.samples.space.keys():
+            place = trial.user_attrs["place"]
+            if place not in waiting and trial.params.keys() == self.proposals.space.keys():
                 self.study.enqueue_trial(dict(trial.params), user_attrs={"place": place})
             self.study.tell(trial.number, state=TrialState.FAIL)
 
     def _lives(self, trial: FrozenTrial) -> bool:
         """Whether the trial's owner does. One without an owner was asked for by a process that died while asking."""
-        owner = trial.user_attrs.get("owner")
-        if owner is None:
-            return False
         try:
-            with held(self.folder / PROCESSES / owner):
+            with held(self.folder / PROCESSES / trial.user_attrs.get("owner", "nobody")):
                 return False
         except InUseError:
             return True

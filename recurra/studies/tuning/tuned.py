@@ -4,13 +4,13 @@ Optuna is not imported here, so that results can be shown and errors be caught w
 """
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from recurra.saved.whole_files import write_whole
-from recurra.studies.choices import Choices, Random
+from recurra.studies.choices import Point, Random
 from recurra.studies.folder import Folder
 from recurra.training.folder import FolderError
 
@@ -19,7 +19,6 @@ if TYPE_CHECKING:
 
 #: the files of the results and of the page, in the folder of a search
 TUNED, PAGE = "tuned.json", "tuned.html"
-Point = dict[str, bool | int | float | str]
 #: losses of a trial's seeds; None where a network diverged
 Losses = tuple[float | None, ...]
 
@@ -52,7 +51,7 @@ class Finalist:
 
 
 @dataclass(frozen=True)
-class Chosen:
+class Confirmed:
     """The settings that were chosen, and what they are worth."""
 
     place: int
@@ -78,6 +77,11 @@ class Spent:
     confirmation: int
     grid: int
 
+    @property
+    def total(self) -> int:
+        """What was taken in all."""
+        return self.search + self.finalists + self.confirmation
+
 
 @dataclass(frozen=True)
 class Tuned:
@@ -85,7 +89,7 @@ class Tuned:
 
     case: Point
     #: each setting that was searched: low, high, log and whole, or values
-    space: dict[str, dict[str, Any]]
+    space: dict[str, Random]
     seeds: tuple[int, ...]
     steps: int
     #: after which steps trials were compared
@@ -94,18 +98,10 @@ class Tuned:
     finalist_seeds: tuple[int, ...]
     finalists: tuple[Finalist, ...]
     #: None if every setting diverged
-    chosen: Chosen | None
+    chosen: Confirmed | None
     #: None if there were too few trials
     importance: dict[str, float] | None
     network_steps: Spent
-
-
-def described(space: Mapping[str, Random]) -> dict[str, dict[str, Any]]:
-    """The search space as plain data."""
-    return {
-        name: {"values": list(choice.values)} if isinstance(choice, Choices) else asdict(choice)
-        for name, choice in space.items()
-    }
 
 
 def write_tuned(folder: Path, cases: Sequence[Tuned]) -> Path:
@@ -128,29 +124,27 @@ def found_in(folder: Folder) -> list[dict[str, Any]]:
 
 def summary(folder: Folder) -> "Table":
     """The table of the chosen settings of each case, as they were confirmed."""
+    from recurra.studies.pages import words
     from recurra.studies.pages.tables import Table
-    from recurra.studies.pages.words import heading, shown, with_error
 
     cases = found_in(folder)
     names = list(dict.fromkeys(name for each in cases for name in each["case"]))
-    header = (*map(heading, names), "Confirmed loss", "In the search", "Diverged", "Settings", "Network-steps")
     rows = []
     for each in cases:
-        case = tuple(shown(name, each["case"].get(name, "")) for name in names)
-        chosen, spent = each["chosen"], each["network_steps"]
-        taken = f"{spent['search'] + spent['finalists']:,}"
-        if chosen is None:
-            rows.append((*case, "–", "–", "all", "–", taken))
-            continue
-        settings = ", ".join(f"{name} = {shown(name, value)}" for name, value in chosen["settings"].items())
-        lost = f"{chosen['diverged']} of {len(chosen['seeds'])}"
-        mean, error = chosen["confirmed"], chosen["standard_error"]
-        confirmed = "–" if mean is None else with_error(mean, float("nan") if error is None else error)
-        searched = "–" if chosen["search"] is None else f"{chosen['search']:.4g}"
-        rows.append((*case, confirmed, searched, lost, settings, taken))
+        chosen, spent = each["chosen"] or {}, each["network_steps"]
+        rows.append(
+            {words.heading(name): words.shown(name, each["case"].get(name, "")) for name in names}
+            | {
+                "Confirmed loss": words.with_error(chosen.get("confirmed"), chosen.get("standard_error")),
+                "In the search": words.number(chosen.get("search")),
+                "Diverged": f"{chosen['diverged']} of {len(chosen['seeds'])}" if chosen else "all",
+                "Settings": words.settings(chosen.get("settings", {})),
+                "Network-steps": f"{spent['search'] + spent['finalists']:,}",
+            }
+        )
     notes = [
         "\nThe confirmed loss is the mean over seeds that chose nothing, with its standard error. The loss in the "
         "search chose these settings, and is too low on average.",
         "Network-steps are those of the search and of its finalists. Those of the confirmation come on top.",
     ]
-    return Table(header, rows, notes, len(names))
+    return Table.of(rows, notes, len(names))

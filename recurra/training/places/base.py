@@ -118,11 +118,22 @@ Results = Iterator[tuple[Order, Computed | Failure]]
 
 
 class PlaceError(Exception):
-    """A place cannot be used: what is wrong, what was seen, what to do."""
+    """A place cannot be used. The message says what is wrong, what was seen, and what to do.
+
+    >>> try:
+    ...     rc.places.Cluster("somewhere")
+    ... except rc.places.PlaceError as error:
+    ...     print("not the address of a Dask scheduler" in str(error))
+    True
+    """
 
 
 class PlaceLost(PlaceError):  # noqa: N818  (a name that says what happened)
-    """A place that was there is there no more. What was handed out before is complete."""
+    """A place that was there is there no more, such as a cluster whose scheduler has ended. What was finished is kept.
+
+    >>> issubclass(rc.places.PlaceLost, rc.places.PlaceError)
+    True
+    """
 
 
 @runtime_checkable

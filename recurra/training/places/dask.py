@@ -1,9 +1,8 @@
 """Workers of Dask, and the place for a scheduler that is running already: `--cluster tcp://…` or `tls://…`.
 
-What is sent are orders, which are plain data, and names of functions. A worker imports the library that is installed
-where it runs, and refuses orders that were written with other versions. Which worker computes what, and what is tried
-again, is decided by `dispatch` and not by Dask's scheduler: so a failed order is treated alike in threads and here, and
-accelerators are kept for the orders that gain by them. See docs/clusters.md.
+What is sent are orders, which are plain data but for parts that a user has written, and names of functions. A worker
+imports the library that is installed where it runs, and refuses orders that were written with other versions. Which
+worker computes what, and what is tried again, is decided by `dispatch`, which says why. See docs/clusters.md.
 """
 
 import abc
