@@ -17,9 +17,9 @@ Report = Callable[[int], None]
 
 
 class Pace:
-    """How fast a run goes, how long it still takes, and whether it is time to say so.
+    """How fast a run goes, how long it still takes, and whether it is time to report that.
 
-    `every` are the seconds between two reports. docs/how-to/add-a-command.md has an example.
+    `every` is the number of seconds between two reports. An example is in docs/how-to/add-a-command.md.
     """
 
     def __init__(self, every: float | None = None):
