@@ -24,7 +24,7 @@ inputs = jnp.stack([coins, ~coins], axis=1).astype("float32")
 
 def influence(learner, copies=1):
     """M after 200 steps, (k, i, j): the mean over copies of a learner, each with random numbers of its own."""
-    followed = rc.Sensitivity(network.cell, learner)
+    followed = rc.online_grad(network.cell, learner)
 
     def follow(key):
         rows = inputs, followed.noise(key, len(inputs))

@@ -2,7 +2,7 @@
 
 A light at the entrance says on which side of the junction the reward lies. Then comes a corridor, where all places look
 alike, and the junction. The agent is an actor-critic with eligibility traces that learns at every step, from one life
-without end. `Sensitivity` gives it what it needs of a recurrent network: the derivative of its values and actions in
+without end. `rc.online_grad` gives it what it needs of a recurrent network: the derivative of its values and actions in
 the recurrent weights. An agent that is set back before every step has the same network and no memory. It can learn to
 walk to the junction, but not where to turn, so half of its episodes end at the reward.
 
@@ -36,7 +36,7 @@ class Agent(NamedTuple):
     """A network and its learner, and how its line is drawn."""
 
     name: str
-    sensitivity: rc.Sensitivity
+    grad: rc.OnlineGrad
     colour: str
     #: whether the state goes on from step to step
     memory: bool = True
@@ -88,25 +88,25 @@ def entropy(logits):
 
 def life(agent, key):
     """The share of episodes that end at the reward, in each window of steps."""
-    sensitivity = agent.sensitivity
+    grad = agent.grad
     key_weights, key_head, key_maze, key_steps = jax.random.split(key, 4)
-    n = sensitivity.cell.shown_width
+    n = grad.cell.shown_width
     head = {"W": jax.random.normal(key_head, (4, n)) / n**0.5, "b": jnp.zeros(4)}
-    first = head, sensitivity.cell.init_weights(key_weights)
+    first = head, grad.cell.init_weights(key_weights)
     optimizer = optax.adam(RATE)
     zeros = jax.tree.map(jnp.zeros_like, first)
 
     def step(carry, key):
         (head, weights), kept, sensed, maze, (z, value_before, reward, over) = carry
         key_action, key_maze = jax.random.split(key)
-        sensed = sensitivity.observe(weights, sensed, seen(maze), reset=over if agent.memory else jnp.array(True))
-        (value, logits), pull = jax.vjp(outputs, head, sensitivity.shown(sensed))
+        sensed = grad.observe(weights, sensed, seen(maze), reset=over if agent.memory else jnp.array(True))
+        (value, logits), pull = jax.vjp(outputs, head, grad.shown(sensed))
         action = jax.random.categorical(key_action, logits)
 
         # What happened since the last step: its error teaches all that z remembers.
         error = reward + GAMMA * jnp.where(over, 0, value) - value_before
         of_head, c = pull((jnp.zeros(()), jax.grad(entropy)(logits)))
-        of_entropy = of_head, sensitivity.gradient(weights, sensed, c)
+        of_entropy = of_head, grad.gradient(weights, sensed, c)
         downhill = jax.tree.map(lambda z, e: -error * z - ENTROPY * e, z, of_entropy)
         if not agent.learns:
             downhill = downhill[0], zeros[1]
@@ -116,7 +116,7 @@ def life(agent, key):
         keep = jnp.where(over, 0, GAMMA * LAMBDA)
         z = (
             jax.tree.map(lambda z, g: keep * z + g, z[0], of_head),
-            sensitivity.eligibility(weights, sensed, z[1], c, keep),
+            grad.eligibility(weights, sensed, z[1], c, keep),
         )
         changes, kept = optimizer.update(downhill, kept)
         maze, reward, over, right = act(maze, action, key_maze)
@@ -127,7 +127,7 @@ def life(agent, key):
         carry, (over, right) = jax.lax.scan(step, carry, jax.random.split(key, STEPS))
         return carry, right.sum() / jnp.maximum(over.sum(), 1)
 
-    sensed = sensitivity.init(first[1], key_weights)
+    sensed = grad.init(first[1], key_weights)
     before = zeros, jnp.zeros(()), jnp.zeros(()), jnp.array(True)
     carry = first, optimizer.init(first), sensed, entrance(key_maze), before
     return jax.lax.scan(window, carry, jax.random.split(key_steps, WINDOWS))[1]
@@ -135,13 +135,13 @@ def life(agent, key):
 
 GRU, RNN = rc.GRU(SIGHT, UNITS), rc.RNN(SIGHT, UNITS, alpha=0.5)
 AGENTS = (
-    Agent("GRU, RTRL", rc.Sensitivity(GRU, rc.RTRL()), "#071d4f"),
-    Agent("GRU, RFLO", rc.Sensitivity(GRU, rc.RFLO()), "#3a8cf0"),
-    Agent("RNN, RTRL", rc.Sensitivity(RNN, rc.RTRL()), "#0b6e3a"),
-    Agent("RNN, RFLO", rc.Sensitivity(RNN, rc.RFLO()), "#62bd6b"),
-    Agent("RTU, RTRL", rc.Sensitivity(rc.RTU(SIGHT, UNITS), rc.RTRL()), "#c2185b"),
-    Agent("GRU, readout alone", rc.Sensitivity(GRU, rc.RFLO()), "#b98300", learns=False),
-    Agent("no memory", rc.Sensitivity(GRU, rc.RFLO()), "#8a8a8a", memory=False),
+    Agent("GRU, RTRL", rc.online_grad(GRU, rc.RTRL()), "#071d4f"),
+    Agent("GRU, RFLO", rc.online_grad(GRU, rc.RFLO()), "#3a8cf0"),
+    Agent("RNN, RTRL", rc.online_grad(RNN, rc.RTRL()), "#0b6e3a"),
+    Agent("RNN, RFLO", rc.online_grad(RNN, rc.RFLO()), "#62bd6b"),
+    Agent("RTU, RTRL", rc.online_grad(rc.RTU(SIGHT, UNITS), rc.RTRL()), "#c2185b"),
+    Agent("GRU, readout alone", rc.online_grad(GRU, rc.RFLO()), "#b98300", learns=False),
+    Agent("no memory", rc.online_grad(GRU, rc.RFLO()), "#8a8a8a", memory=False),
 )
 
 

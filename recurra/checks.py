@@ -4,7 +4,7 @@ import dataclasses
 import inspect
 import numbers
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Any, TypeVar
 
 import equinox as eqx
@@ -12,6 +12,7 @@ import jax
 import jax.core
 import jax.numpy as jnp
 import numpy as np
+from jax.tree_util import KeyPath
 from jaxtyping import DTypeLike
 
 Kind = TypeVar("Kind")
@@ -149,3 +150,41 @@ def function(owner: Any, name: str, example: str) -> None:
     value = getattr(owner, name)
     if not callable(value) or isinstance(value, type):
         raise TypeError(f"`{name}` of {type(owner).__name__} must be a function such as {example}, and is {value!r}.")
+
+
+def fits(
+    what: str,
+    given: Any,
+    like: Any,
+    *,
+    of: str,
+    advice: str = "",
+    seeds: int | None = None,
+    place: Callable[[KeyPath], str] = jax.tree_util.keystr,
+) -> None:
+    """Raise unless the tree `given` has the parts, shapes and types of `like`, and only finite numbers.
+
+    Errors call the tree `what`, say what it should be `of`, and name the first array that does not fit by its path, as
+    `place` writes it. If the tree has other parts, they end with `advice`. With a number of `seeds`, an array may have
+    a leading axis over them. Numbers that are still being traced are taken to be finite.
+    """
+    leaves = jax.tree_util.tree_leaves_with_path
+    if jax.tree.structure(given) != jax.tree.structure(like):
+        paths = [{path: None for path, _ in leaves(tree)} for tree in (given, like)]
+        missing = [f"no `{what}{place(path)}`" for path in paths[1] if path not in paths[0]]
+        unknown = [f"`{what}{jax.tree_util.keystr(path)}` too" for path in paths[0] if path not in paths[1]]
+        said = " and ".join([*missing[:1], *unknown[:1]]) or "other parts"
+        raise ValueError(f"`{what}` is not of this {of}: it has {said}. Make it with the same settings.{advice}")
+    for (path, wanted), leaf in zip(leaves(like), jax.tree.leaves(given), strict=True):
+        name = f"`{what}{place(path)}`"
+        array = leaf if isinstance(leaf, jax.core.Tracer) else np.asarray(leaf)
+        if array.dtype != wanted.dtype:
+            raise TypeError(f"{name} is {array.dtype} and the network's is {wanted.dtype}: convert it with astype.")
+        if array.shape != wanted.shape and (seeds is None or array.shape != (seeds, *wanted.shape)):
+            shapes = f"{wanted.shape}"
+            if seeds is not None:
+                shapes += f" for all seeds, or {(seeds, *wanted.shape)} for {seeds} of them"
+            raise ValueError(f"{name} must have shape {shapes}, and has {array.shape}.")
+        is_known = isinstance(array, np.ndarray) and jnp.issubdtype(array.dtype, jnp.floating)
+        if is_known and not np.isfinite(array).all():
+            raise ValueError(f"{name} must be finite, and holds nan or an infinity: start from other weights.")

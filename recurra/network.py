@@ -5,6 +5,7 @@ from typing import Any, NamedTuple
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+from jax.tree_util import GetAttrKey, KeyPath, keystr
 from jaxtyping import Array, ArrayLike, Float, PRNGKeyArray
 
 from recurra import checks
@@ -15,24 +16,42 @@ from recurra.losses import Loss, Regularizer, SoftmaxCrossEntropy
 
 
 class Readout(NamedTuple):
-    """z = W a + V x + b, where a is the part of the state that the cell shows. V is None without direct connections."""
+    """The weights of a readout, z = W a + V x + b. V is None without direct connections.
 
-    W: Float[Array, "n_out n"]
+    a is what the cell shows of its state, so W has the shape (n_out, shown), where `shown` is `cell.shown_width`: the
+    number of units in most cells, and twice as many where the readout sees two variables of each unit. b has the shape
+    (n_out,), and V the shape (n_out, n_in).
+
+    >>> network = rc.Network(rc.LRU(n_in=3, n=8), n_out=2, skip=True)
+    >>> readout = network.init(jax.random.key(0)).readout
+    >>> readout.W.shape, readout.b.shape, readout.V.shape  # the readout sees both parts of h
+    ((2, 16), (2,), (2, 3))
+    """
+
+    W: Float[Array, "n_out shown"]
     b: Float[Array, " n_out"]
     V: Float[Array, "n_out n_in"] | None = None
 
 
 class NetworkWeights(NamedTuple):
-    """What is trained, and the feedback that is not; feedback is None where credit is exact.
+    """What is trained, and the feedback that is not.
 
-    >>> weights = rc.Network(rc.RNN(n_in=2, n=8), n_out=3).init(jax.random.key(0))
+    For a unit-wise cell, `cell` is a tuple with `recurra.cells.Sources` for each gate, in the order of the cell's
+    `gates`. For a `Stack` it has such a tuple for each layer, and for a `GeneralCell` the user's own tree.
+    `feedback` is None where credit is exact.
+
+    >>> cell = rc.LSTM(n_in=2, n=8)
+    >>> weights = rc.Network(cell, n_out=3).init(jax.random.key(0))
     >>> weights.readout.W.shape, weights.feedback
     ((3, 8), None)
+    >>> gates = dict(zip(cell.gates, weights.cell))
+    >>> gates["f"].bias.shape
+    (8, 1)
     """
 
     cell: Weights
     readout: Readout
-    feedback: Float[Array, "n_out n"] | None
+    feedback: Float[Array, "n_out shown"] | None
 
 
 class Network(checks.Part):
@@ -67,8 +86,8 @@ class Network(checks.Part):
         checks.flag(self, "skip")
         if not isinstance(self.cell, Cell):
             raise TypeError(
-                f"`cell` of Network must be a recurra cell, and is {type(self.cell).__name__}: wrap an Equinox cell "
-                "with recurra.GeneralCell."
+                f"`cell` of Network must be a recurra cell, and is {type(self.cell).__name__}: make one of a cell of "
+                "Equinox or Flax, or of a function, with recurra.cell_of."
             )
         if not isinstance(self.loss, Loss):
             raise TypeError(f"`loss` of Network must be a recurra loss such as SquaredError(), and is {self.loss!r}.")
@@ -95,29 +114,56 @@ class Network(checks.Part):
         self, weights: NetworkWeights, a: State, x: Float[Array, " n_in"]
     ) -> tuple[State, Any, Float[Array, " n_out"]]:
         """One step: the next state, its trace, and the output z."""
-        state, trace = self.cell.forward(weights.cell, a, x)
+        state, trace = self.cell.forward(self.cell.applied(weights.cell), a, x)
         W, b, V = weights.readout
         z = matvec(W, self.cell.show(state)) + b
         return state, trace, z if V is None else z + matvec(V, x)
 
     def run(
-        self, weights: NetworkWeights, inputs: Float[ArrayLike, "steps n_in"], state: State | None = None
-    ) -> Float[Array, "steps n_out"]:
-        """The outputs for a sequence of inputs, with nothing learned; from `state`, or from the cell's first one."""
+        self,
+        weights: NetworkWeights,
+        inputs: Float[ArrayLike, "steps *streams n_in"],
+        state: tuple[Float[ArrayLike, "..."], ...] | None = None,
+    ) -> Float[Array, "steps *streams n_out"]:
+        """The outputs for a sequence of inputs, with nothing learned; from `state`, or from the cell's first one.
+
+        Several sequences run at once as streams, on an axis after that of time. A `state` then has a leading axis over
+        streams. Arrays of other shapes are a ValueError that names the first of them.
+        """
         inputs = jnp.asarray(inputs, self.cell.dtype)
-        if inputs.ndim != 2 or inputs.shape[1] != self.cell.n_in:
-            raise ValueError(f"`inputs` must have shape (steps, {self.cell.n_in}), and have shape {inputs.shape}.")
+        if inputs.ndim not in (2, 3) or inputs.shape[-1] != self.cell.n_in:
+            raise ValueError(
+                f"`inputs` must have shape (steps, {self.cell.n_in}), or for several streams (steps, streams, "
+                f"{self.cell.n_in}), and have shape {inputs.shape}."
+            )
+        return _run(self, weights, inputs, state)
+
+    def check_weights(self, weights: Any, what: str = "weights", seeds: int | None = None) -> None:
+        """Raise unless `weights`, which errors call `what`, are weights of this network, with finite numbers.
+
+        They must have the parts, shapes and types of those that `init` returns. With a number of `seeds`, arrays may
+        have a leading axis over them. An error names the first array that does not fit, its gate by `cell.gates`, such
+        as `weights.cell.f.bias`. `run`, `recurra.train(start=...)` and `recurra.Online(weights=...)` call this.
+        """
         if not isinstance(weights, NetworkWeights):
             raise TypeError(
-                f"`weights` must be NetworkWeights, as `init` returns them, and are {type(weights).__name__}."
+                f"`{what}` must be NetworkWeights, as `Network.init` returns them, and is {type(weights).__name__}."
             )
-        if jnp.ndim(weights.readout.b) > 1:
+        like = jax.eval_shape(self.init, jax.random.key(0))
+        biases: Any = getattr(weights.readout, "b", None)
+        if seeds is None and biases is not None and jnp.ndim(biases) == 2:
             raise ValueError(
-                f"`weights` must be those of one network, with {self.n_out} biases, and have biases of shape "
-                f"{jnp.shape(weights.readout.b)}. Those of a result have a leading axis over seeds: take one of them, "
-                "jax.tree.map(lambda leaf: leaf[0], weights)."
+                f"`{what}` must be those of one network, and `{what}.readout.b` has shape {jnp.shape(biases)} in the "
+                f"place of {like.readout.b.shape}. The weights of a result have a leading axis over seeds: take those "
+                "of one with `Result.weights_of(seed)`."
             )
-        return _run(self, weights, inputs, self.cell.init_state() if state is None else state)
+        checks.fits(what, weights, like, of="network", seeds=seeds, place=self.place)
+
+    def place(self, path: KeyPath) -> str:
+        """How error messages write the path of an array in the tree of the weights."""
+        part, *within = path
+        is_cell = part == GetAttrKey("cell")
+        return f".cell{self.cell.place(tuple(within))}" if is_cell else keystr(path)
 
     def heard(self, a: State, x: Float[Array, " n_in"]) -> Float[Array, " u"]:
         """All that the readout multiplies, u = (1, a, x), with x only where there are direct connections."""
@@ -135,9 +181,16 @@ class Network(checks.Part):
 
 
 @eqx.filter_jit
-def _run(network: Network, weights: NetworkWeights, inputs: Array, state: State) -> Array:
+def _run(network: Network, weights: NetworkWeights, inputs: Array, state: Any) -> Array:
+    network.check_weights(weights)  # here, so that it costs nothing where the program is compiled already
+    streams = inputs.shape[1:-1]
+    first = jax.tree.map(lambda a: jnp.broadcast_to(a, (*streams, *a.shape)), network.cell.init_state())
+    if state is not None:
+        checks.fits("state", state, first, of="network")
+
     def step(a: State, x: Array) -> tuple[State, Array]:
         after, _, output = network.forward(weights, a, x)
         return after, output
 
-    return jax.lax.scan(step, state, inputs)[1]
+    step = jax.vmap(step) if streams else step
+    return jax.lax.scan(step, first if state is None else state, inputs)[1]

@@ -1,11 +1,16 @@
-"""Reading a traced program (a jaxpr): which operations act elementwise, and what each result is computed from.
+"""Reading a traced program (a jaxpr): which operations act elementwise, what each result is computed from, and where it
+was written.
 
 An operation that is not listed here is unknown, and a reader refuses it with its name. So an operation that is new to
 JAX is never taken for one that it is not.
 """
 
+import functools
+import importlib.util
+import linecache
 from collections.abc import Callable, Iterator
-from typing import Any
+from pathlib import Path
+from typing import Any, NamedTuple
 
 import jax.numpy as jnp
 from jax.extend.core import ClosedJaxpr, Jaxpr, Literal
@@ -53,6 +58,122 @@ def subprograms(equation: Any) -> Iterator[Jaxpr]:
                 yield each.jaxpr
             elif isinstance(each, Jaxpr):
                 yield each
+
+
+#: Those of them that are nothing but their program, so that it may stand in their place.
+WRITTEN_OUT = {"jit", "pjit", "call", "core_call", "closed_call", "remat", "remat2", "checkpoint"}
+
+#: Packages whose lines are not a user's. What is written in the first group is never shown.
+LIBRARIES = (("jax", "jaxlib", "equinox", "jaxtyping", "beartype", "recurra"), ("flax", "optax"))
+
+#: as much of a line is shown
+LONGEST = 120
+
+
+class Line(NamedTuple):
+    """A line of somebody's code."""
+
+    file: str
+    number: int
+
+    def __str__(self) -> str:
+        text = linecache.getline(self.file, self.number).strip()
+        text = text if len(text) <= LONGEST else f"{text[:LONGEST]}..."
+        return f"line {self.number} of {Path(self.file).name}" + (f", `{text}`" if text else "")
+
+
+class Operation(NamedTuple):
+    """An operation of a flat program: its results are numbered, and its arguments are such numbers or literals."""
+
+    equation: Any
+    arguments: tuple[int | Literal, ...]
+    results: tuple[int, ...]
+    line: Line | None
+
+    @property
+    def name(self) -> str:
+        """What JAX calls it."""
+        return self.equation.primitive.name
+
+    def bind(self, *values: Any) -> list[Any]:
+        """The results for these values."""
+        primitive = self.equation.primitive
+        parameters = primitive.get_bind_params(self.equation.params)
+        functions, parameters = parameters if isinstance(parameters, tuple) else ((), parameters)  # before JAX 0.10.2
+        found = primitive.bind(*functions, *values, **parameters)
+        return list(found) if primitive.multiple_results else [found]
+
+
+class Flat(NamedTuple):
+    """A program without calls, and without what its outputs do not need."""
+
+    operations: list[Operation]
+    inputs: list[int]
+    constants: dict[int, Any]
+    outputs: list[int | Literal]
+
+
+def flat(program: ClosedJaxpr, wanted: int) -> Flat:
+    """The program with all calls written out, without the operations that the first `wanted` outputs do not need."""
+    operations: list[Operation] = []
+    constants: dict[int, Any] = {}
+    count = iter(range(10**9))
+
+    def written(jaxpr: Jaxpr, names: dict[Any, Any], within: Line | None, call: str | None) -> list[Any]:
+        refer = lambda var: var if isinstance(var, Literal) else names[var]
+        for equation in jaxpr.eqns:
+            arguments = tuple(map(refer, equation.invars))
+            line = _line_of(equation, within, call)
+            inner = next((each for each in equation.params.values() if isinstance(each, ClosedJaxpr | Jaxpr)), None)
+            if equation.primitive.name in WRITTEN_OUT and inner is not None:
+                body, consts = (inner.jaxpr, inner.consts) if isinstance(inner, ClosedJaxpr) else (inner, [])
+                own: dict[Any, Any] = dict(zip(body.invars, arguments, strict=True))
+                for var, value in zip(body.constvars, consts, strict=True):
+                    own[var] = next(count)
+                    constants[own[var]] = value
+                results = written(body, own, line, equation.params.get("name"))
+            else:
+                results = [next(count) for _ in equation.outvars]
+                operations.append(Operation(equation, arguments, tuple(results), line))
+            names |= dict(zip(equation.outvars, results, strict=True))
+        return list(map(refer, jaxpr.outvars))
+
+    jaxpr = program.jaxpr
+    names = {var: next(count) for var in (*jaxpr.constvars, *jaxpr.invars)}
+    constants |= {names[var]: value for var, value in zip(jaxpr.constvars, program.consts, strict=True)}
+    inputs = [names[var] for var in jaxpr.invars]
+    outputs = written(jaxpr, names, None, None)
+    needed, kept = {each for each in outputs[:wanted] if isinstance(each, int)}, []
+    for operation in reversed(operations):
+        if needed & set(operation.results):
+            needed |= {each for each in operation.arguments if isinstance(each, int)}
+            kept.append(operation)
+    return Flat(kept[::-1], inputs, constants, outputs)
+
+
+def _line_of(equation: Any, within: Line | None, call: str | None) -> Line | None:
+    """The line of a user's code that an operation comes from, as far as JAX tells.
+
+    JAX keeps the program of a function that it has traced before, with the lines that called it then. So below a call
+    only the lines of the called function itself are trusted, and else the line `within` which the call stands counts.
+    """
+    try:
+        frames = [(each.file_name, each.line_num, each.function_name) for each in equation.source_info.traceback.frames]
+    except AttributeError:  # a version of JAX that keeps its lines elsewhere
+        return within
+    for libraries in (sum(LIBRARIES, ()), LIBRARIES[0]):
+        folders = tuple(filter(None, map(_folder_of, libraries)))
+        for file, number, function in frames:
+            if not file.startswith((*folders, "<")):
+                is_own = call is None or function.rpartition(".")[2] == call
+                return Line(file, number) if is_own or within is None else within
+    return within
+
+
+@functools.cache
+def _folder_of(package: str) -> str | None:
+    found = importlib.util.find_spec(package)
+    return None if found is None or not found.origin else str(Path(found.origin).parent) + "/"
 
 
 def seen_by(program: Jaxpr, counts: Callable[[Any, Any], bool] = lambda equation, var: True) -> list[set[int]]:

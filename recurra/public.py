@@ -11,10 +11,13 @@ from recurra.engine.choosing import ENGINES as ENGINES
 from recurra.engine.on_chip.engine import OnChipEngine as OnChipEngine
 from recurra.engine.scan import ScanEngine as ScanEngine
 from recurra.learners import *  # noqa: F403
+from recurra.linalg import Hollow as Hollow
+from recurra.linalg import Sparse as Sparse
 from recurra.linalg import noise as noise
 from recurra.losses import *  # noqa: F403
 from recurra.network import Network as Network
 from recurra.network import NetworkWeights as NetworkWeights
+from recurra.network import Readout as Readout
 from recurra.online.defaults import forecaster as forecaster
 from recurra.online.defaults import race as race
 from recurra.online.diverging import Diverged as Diverged

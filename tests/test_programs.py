@@ -150,7 +150,7 @@ def test_an_operation_that_is_new_to_jax_is_refused(monkeypatch):
             with pytest.raises(TypeError, match="must act on one unit at a time") as error:
                 check_unit("Own", unit_of(f), (V,), (V,))
             assert f"uses {primitive.name!r}, which mixes units or is not known" in str(error.value)
-            assert "recurra.GeneralCell" in str(error.value)
+            assert "recurra.cell_of" in str(error.value)
             assert f"recurra.programs.ELEMENTWISE.add({primitive.name!r})" in str(error.value)
     monkeypatch.setattr(programs, "ELEMENTWISE", programs.ELEMENTWISE | {"own_doubling"})  # as the error says
     check_unit("Own", unit_of(doubles.bind), (V,), (V,))

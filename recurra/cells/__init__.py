@@ -14,6 +14,8 @@ from recurra.cells.base import State as State
 from recurra.cells.base import Weights as Weights
 from recurra.cells.columnar import ColumnarLSTM as ColumnarLSTM
 from recurra.cells.elstm import ELSTM as ELSTM
+from recurra.cells.foreign import ReadCell as ReadCell
+from recurra.cells.foreign import cell_of as cell_of
 from recurra.cells.gates import Sources as Sources
 from recurra.cells.general import GeneralCell as GeneralCell
 from recurra.cells.gru import GRU as GRU
@@ -42,8 +44,8 @@ from recurra.cells.unitwise import UnitwiseCell as UnitwiseCell
 from recurra.checks import registered
 
 #: the library's unit-wise cells, by their names on the command line
-CELLS: dict[str, type[UnitwiseCell]] = registered(globals(), UnitwiseCell)
+CELLS: dict[str, type[UnitwiseCell]] = registered(globals(), UnitwiseCell, leave_out=(ReadCell,))
 
 if not TYPE_CHECKING:  # a type checker cannot read such a list, and takes all names above
     #: What `import recurra` offers of this package.
-    __all__ = ["CELLS", "GeneralCell", "Stack", "UnitwiseCell", *(kind.__name__ for kind in CELLS.values())]
+    __all__ = ["CELLS", "GeneralCell", "Stack", "UnitwiseCell", "cell_of", *(kind.__name__ for kind in CELLS.values())]

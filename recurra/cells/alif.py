@@ -33,6 +33,7 @@ class ALIF(SpikingCell):
     beta: float | Float[Array, "*#n"] | None = eqx.field(default=None, converter=_as_array)
 
     states: ClassVar[int] = 5
+    variables: ClassVar = ("z", "v", "b", "f", "r")
     shown: ClassVar = (3,)
 
     def __check_init__(self) -> None:

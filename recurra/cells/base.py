@@ -16,11 +16,13 @@ Learners that ask for more than these need a `UnitwiseCell`. RTRL keeps all of M
 """
 
 import abc
+from collections.abc import Callable
 from typing import Any, ClassVar
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+from jax.tree_util import KeyPath
 from jaxtyping import Array, Float, PRNGKeyArray, PyTree
 
 from recurra import checks
@@ -98,9 +100,37 @@ class Cell(checks.Part):
     def init_weights(self, key: PRNGKeyArray) -> Weights:
         """The first weights, drawn from the key."""
 
+    def weights_of(self, params: PyTree) -> Weights:
+        """The weights for the parameters of a user's step; the weights themselves for other cells."""
+        return params
+
+    def parameters(self, weights: Weights) -> PyTree:
+        """The inverse of `weights_of`, also for gradients."""
+        return weights
+
+    @property
+    def converts(self) -> bool:
+        """Whether `applied` computes anything."""
+        return False
+
+    def applied(self, weights: Weights) -> Weights:
+        """The weights as `forward` and learners take them: those that are trained, unless a cell computes others."""
+        return weights
+
+    def applied_with_pull(self, weights: Weights) -> tuple[Weights, Callable[[Weights], Weights]]:
+        """`applied`, and what carries gradients of its result back to the weights that are trained."""
+        if not self.converts:
+            return weights, lambda gradient: gradient
+        applied, pull = jax.vjp(self.applied, weights)
+        return applied, lambda gradient: pull(gradient)[0]
+
     def labels(self, weights: Weights) -> PyTree[str]:
         """A name for every array of the weights, by which an optimizer may tell them apart."""
         return jax.tree.map(lambda _: "weights", weights)
+
+    def place(self, path: KeyPath) -> str:
+        """How error messages write the path of an array in the tree of the weights."""
+        return jax.tree_util.keystr(path)
 
     def init_state(self) -> State:
         """The state before the first step: zeros, unless a cell says otherwise."""

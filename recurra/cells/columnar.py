@@ -28,6 +28,7 @@ class ColumnarLSTM(UnitwiseCell):
 
     w_rec: ClassVar[Any] = None
     states: ClassVar[int] = 2
+    variables: ClassVar = ("h", "c")
     gates: ClassVar = ("i", "f", "g", "o", "u_i", "u_f", "u_g", "u_o")
     listens: ClassVar = ((False, True, True),) * 4 + ((False, False, True),) * 4
     first_bias: ClassVar = (0.0, 1.0, 0.0, 0.0) + (0.0,) * 4

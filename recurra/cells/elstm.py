@@ -27,6 +27,7 @@ class ELSTM(UnitwiseCell):
 
     w_rec: ClassVar[Any] = None
     states: ClassVar[int] = 1
+    variables: ClassVar = ("c",)
     gates: ClassVar = ("f", "z", "w_f", "w_z")
     listens: ClassVar = ((False, True, True),) * 2 + ((False, False, True),) * 2
     first_bias: ClassVar = (0.0,) * 4

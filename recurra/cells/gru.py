@@ -27,6 +27,8 @@ class GRU(UnitwiseCell):
     dtype: jnp.dtype = eqx.field(static=True, default=None, converter=checks.float_dtype)
 
     states: ClassVar[int] = 1
+    variables: ClassVar = ("a",)
+    gates: ClassVar = ("r", "u", "h_n", "x_n")
     listens: ClassVar = ((True, True, True), (True, True, True), (True, False, True), (False, True, True))
     first_bias: ClassVar = (0.0, 0.0, 0.0, 0.0)
 

@@ -22,6 +22,7 @@ class LIF(SpikingCell):
     """
 
     states: ClassVar[int] = 4
+    variables: ClassVar = ("z", "v", "f", "r")
     shown: ClassVar = (2,)
 
     def unit(self, a: State, z: State) -> State:

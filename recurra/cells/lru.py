@@ -36,6 +36,7 @@ class LRU(UnitwiseCell):
 
     w_rec: ClassVar[Any] = None
     states: ClassVar[int] = 2
+    variables: ClassVar = ("h_re", "h_im")
     shown: ClassVar = (0, 1)
     gates: ClassVar = ("b_re", "b_im", "nu", "omega", "gamma")
     listens: ClassVar = ((False, True, False),) * 2 + ((False, False, True),) * 3

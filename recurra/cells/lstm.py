@@ -25,6 +25,8 @@ class LSTM(UnitwiseCell):
     dtype: jnp.dtype = eqx.field(static=True, default=None, converter=checks.float_dtype)
 
     states: ClassVar[int] = 2
+    variables: ClassVar = ("h", "c")
+    gates: ClassVar = ("i", "f", "g", "o")
     listens: ClassVar = ((True, True, True),) * 4
     first_bias: ClassVar = (0.0, 1.0, 0.0, 0.0)
 

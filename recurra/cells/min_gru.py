@@ -24,6 +24,7 @@ class MinGRU(UnitwiseCell):
 
     w_rec: ClassVar[Any] = None
     states: ClassVar[int] = 1
+    variables: ClassVar = ("a",)
     gates: ClassVar = ("u", "h")
     listens: ClassVar = ((False, True, True),) * 2
     first_bias: ClassVar = (0.0,) * 2

@@ -31,6 +31,8 @@ class RNN(UnitwiseCell):
     dtype: jnp.dtype = eqx.field(static=True, default=None, converter=checks.float_dtype)
 
     states: ClassVar[int] = 1
+    variables: ClassVar = ("a",)
+    gates: ClassVar = ("w",)
     listens: ClassVar = ((True, True, True),)
     first_bias: ClassVar = (0.0,)
 

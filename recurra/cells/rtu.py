@@ -64,6 +64,7 @@ class RTU(TraceUnits):
     dtype: jnp.dtype = eqx.field(static=True, default=None, converter=checks.float_dtype)
 
     states: ClassVar[int] = 4
+    variables: ClassVar = ("h_1", "h_2", "phi_1", "phi_2")
     shown: ClassVar = (2, 3)
 
     def unit(self, a: State, z: State) -> State:
@@ -84,6 +85,7 @@ class NonlinearRTU(TraceUnits):
     dtype: jnp.dtype = eqx.field(static=True, default=None, converter=checks.float_dtype)
 
     states: ClassVar[int] = 2
+    variables: ClassVar = ("h_1", "h_2")
     shown: ClassVar = (0, 1)
 
     def unit(self, a: State, z: State) -> State:

@@ -89,6 +89,7 @@ class SpikingCell(UnitwiseCell):
     dtype: jnp.dtype = eqx.field(static=True, default=None, converter=checks.float_dtype)
 
     smooth: ClassVar[bool] = False
+    gates: ClassVar = ("w",)
     listens: ClassVar = ((True, True, False),)
     first_bias: ClassVar = (0.0,)
 

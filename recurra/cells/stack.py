@@ -18,6 +18,7 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+from jax.tree_util import KeyPath
 from jaxtyping import Array, Float, PRNGKeyArray, PyTree
 
 from recurra import checks
@@ -110,9 +111,20 @@ class Stack(Cell):
         keys = jax.random.split(key, len(self.cells))
         return tuple(cell.init_weights(own) for cell, own in zip(self.cells, keys, strict=True))
 
+    @property
+    def converts(self) -> bool:
+        return any(cell.converts for cell in self.cells)
+
+    def applied(self, weights: tuple[Weights, ...]) -> tuple[Weights, ...]:
+        return tuple(cell.applied(own) for cell, own in zip(self.cells, weights, strict=True))
+
     def labels(self, weights: tuple[Weights, ...]) -> tuple[PyTree[str], ...]:
         each = enumerate(zip(self.cells, weights, strict=True))
         return tuple(jax.tree.map(lambda name, l=l: f"{l}.{name}", cell.labels(w)) for l, (cell, w) in each)
+
+    def place(self, path: KeyPath) -> str:
+        layer, *within = path
+        return f"[{layer.idx}]{self.cells[layer.idx].place(tuple(within))}"
 
     def init_state(self) -> State:
         return _joined([cell.init_state() for cell in self.cells])

@@ -109,8 +109,8 @@ def check_unit(name: str, unit: Unit, a: State, z: State) -> None:
     if operation := mixing(program.jaxpr, set(program.jaxpr.invars)):
         raise TypeError(
             f"`unit` of {name} must act on one unit at a time, elementwise, and uses {operation!r}, which mixes units "
-            "or is not known to keep them apart: write the cell as an Equinox module and wrap it with "
-            "recurra.GeneralCell. If the operation acts elementwise, say so once with "
+            "or is not known to keep them apart: write the cell as a function and pass it to recurra.cell_of. "
+            "If the operation acts elementwise, say so once with "
             f"recurra.programs.ELEMENTWISE.add({operation!r})."
         )
     check_forwards(f"`unit` of {name}", program.jaxpr)

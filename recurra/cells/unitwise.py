@@ -14,12 +14,14 @@ a matrix that has weights at some places only (`recurra.linalg.patterned`), if `
 """
 
 import abc
+from collections.abc import Callable
 from numbers import Integral
 from typing import Any, ClassVar, cast
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+from jax.tree_util import KeyPath
 from jaxtyping import Array, Float, PRNGKeyArray
 
 from recurra import checks
@@ -38,8 +40,20 @@ from recurra.cells.structure import (
 from recurra.linalg import Patterned, Places, add, add_or_zero, full, matvec, mul, outer_like, own, total, vecmat
 
 
+class _Numbered:
+    """The names of a class that gives none: numbers from "0" on, as many as `count` says of the class."""
+
+    def __init__(self, count: Callable[[Any], int]):
+        self.count = count
+
+    def __get__(self, cell: Any, kind: type) -> tuple[str, ...]:
+        return tuple(map(str, range(self.count(kind))))
+
+
 class UnitwiseCell(Cell):
     """Base of cells that write only `unit`.
+
+    `gates` and `variables` name the gates and the state variables, in the order of `listens` and of the state.
 
     What `unit` returns is checked when a cell is made: a TypeError says what is wrong. An example is in docs/cells.md.
     """
@@ -50,14 +64,18 @@ class UnitwiseCell(Cell):
     #: how recurrent weights are drawn; None for a cell whose gates do not hear the network
     w_rec: eqx.AbstractVar[MatrixInit]
 
+    #: whether `unit` was read from a program, which tells more of it than the checks here
+    is_read: ClassVar[bool] = False
     #: state variables a unit holds
     states: ClassVar[int]
     #: for each gate, which sources it listens to, as (rec, inp, bias)
     listens: ClassVar[tuple[tuple[bool, bool, bool], ...]]
     #: for each gate, the bias it starts with
     first_bias: ClassVar[tuple[float, ...]]
-    #: for each gate its name, by which an optimizer may tell gates apart; none: they are numbered
-    gates: ClassVar[tuple[str, ...]] = ()
+    #: the name of each gate, by which optimizers and errors tell gates apart; numbers, if a class gives no names
+    gates: ClassVar[tuple[str, ...]] = cast(Any, _Numbered(lambda kind: len(getattr(kind, "listens", ()))))
+    #: the name of each state variable; numbers, if a class gives no names
+    variables: ClassVar[tuple[str, ...]] = cast(Any, _Numbered(lambda kind: getattr(kind, "states", 0)))
 
     def __check_init__(self) -> None:
         if len(self.first_bias) != len(self.listens):
@@ -65,12 +83,22 @@ class UnitwiseCell(Cell):
                 f"`first_bias` of {self.name} must have one number for each of its {len(self.listens)} gates, and has "
                 f"{len(self.first_bias)}."
             )
-        if isinstance(self.n, Integral) and self.n > 0:  # else the cell's own checks say what is wrong
+        self._check_names("gates", len(self.listens), "`listens`")
+        self._check_names("variables", self.states, "`states`")
+        if isinstance(self.n, Integral) and self.n > 0 and not self.is_read:  # else other checks say what is wrong
             check_unit(self.name, self.unit, *self._blank())
             if self.is_recurrent:
                 checks.draws(self, "w_rec", "recurra.cells.orthogonal", int(self.n), (self.n, self.n))
             if not any(map(any, self.listens)):
                 raise TypeError(f"`listens` of {self.name} gives its gates no source, so it has no weights to learn.")
+
+    def _check_names(self, which: str, count: int, counted: str) -> None:
+        names = getattr(self, which)
+        if not isinstance(names, tuple) or not all(isinstance(name, str) for name in names) or len(names) != count:
+            raise TypeError(
+                f"`{which}` of {self.name} must be a tuple with a name for each of its {count} {which}, as {counted} "
+                f"says, and is {names!r}: leave it out to have them numbered."
+            )
 
     @abc.abstractmethod
     def unit(self, a: State, z: State) -> State:
@@ -126,8 +154,12 @@ class UnitwiseCell(Cell):
         return tuple(jnp.full(1, bias, self.dtype) for bias in self.first_bias)
 
     def labels(self, weights: Gates) -> tuple[Sources, ...]:
-        names = self.gates or tuple(map(str, range(len(weights))))
-        return tuple(jax.tree.map(lambda _, name=name: name, gate) for gate, name in zip(weights, names, strict=True))
+        each = zip(weights, self.gates, strict=True)
+        return tuple(jax.tree.map(lambda _, name=name: name, gate) for gate, name in each)
+
+    def place(self, path: KeyPath) -> str:
+        gate, *within = path
+        return f".{self.gates[gate.idx]}{jax.tree_util.keystr(tuple(within))}"
 
     def forward(self, weights: Gates, a: State, x: Float[Array, " n_in"]) -> tuple[State, Trace]:
         ahat = Sources(a[0], x, jnp.ones(1, self.dtype))

@@ -2,7 +2,7 @@
 
 import dataclasses
 import math
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any, NamedTuple, Protocol
 
 import equinox as eqx
@@ -162,6 +162,7 @@ class Experiment(eqx.Module):
         streams: int = 1,
         recorder: Any = None,
         rows: Rows | None = None,
+        exact_probes: Collection[str] = (),
     ) -> "Experiment":
         """An experiment that allows what the task has: missing labels, resets, or neither.
 
@@ -171,7 +172,7 @@ class Experiment(eqx.Module):
         resets = rows.reset is not None
         gaps = rows.present is not None or (resets and task.horizon > 0)  # a reset may come before a late label
         probes = {name: learner for name, learner in learners.items() if name != APPLIED}
-        step = LearningStep(network, learners[APPLIED], optimizer, probes, streams)
+        step = LearningStep(network, learners[APPLIED], optimizer, probes, streams, exact_probes=exact_probes)
         return Experiment(step, task, recorder, gaps=gaps, resets=resets)
 
     @property

@@ -150,7 +150,7 @@ def fastest(learner: Learner, cell: Cell, platform: str, streams: int = 1) -> Le
 def _leaks_are_learned(cell: UnitwiseCell) -> bool:
     """Whether H is a function of the weights alone, whatever the state and the input, as that of an LRU."""
     weights = jax.eval_shape(cell.init_weights, jax.random.key(0))
-    leaks = lambda weights, a, x: cell.forward(weights, a, x)[1].H
+    leaks = lambda weights, a, x: cell.forward(cell.applied(weights), a, x)[1].H
     program = jax.make_jaxpr(leaks)(weights, cell.init_state(), jnp.zeros(cell.n_in, cell.dtype))
     seen = set().union(*seen_by(program.jaxpr))
     return bool(seen) and seen <= set(range(len(jax.tree.leaves(weights))))

@@ -8,6 +8,7 @@ learners first, in its order.
 from typing import TYPE_CHECKING
 
 from recurra.cells.base import Cell
+from recurra.cells.general import GeneralCell
 from recurra.cells.stack import Stack
 from recurra.cells.tick import Tick as Tick
 from recurra.cells.unitwise import UnitwiseCell
@@ -79,10 +80,14 @@ def check_pairing(learner: Learner, cell: Cell) -> None:
     if isinstance(cell, Stack):
         of_layers = name if isinstance(learner, PastFacing) and not learner.period else "RFLO"
         told, fits = "a Stack holds several", f"recurra.Layered({of_layers}())"
+    elif isinstance(cell, GeneralCell) and cell.why:
+        told = f"that of {cell.name} does not: {cell.why}"
+        fits = "a step that does, such as recurra.RNN, recurra.GRU, recurra.LSTM or a recurra.UnitwiseCell of your own"
     else:
-        told, fits = f"{cell.name} is a general one", "recurra.RNN, recurra.GRU or recurra.LSTM"
+        told = f"{cell.name} is a general cell"
+        fits = "recurra.RNN, recurra.GRU, recurra.LSTM, or a recurra.UnitwiseCell of your own"
     *most, last = [kind.__name__ for kind in LEARNERS.values() if kind.about.cells == "any"]
     raise TypeError(
-        f"{name} needs a unit-wise cell, and {told}: use {fits}, or a learner that takes any cell: {', '.join(most)} "
-        f"or {last}."
+        f"{name} needs a unit-wise cell, whose step acts on one unit at a time, and {told}. Use {fits}, or a learner "
+        f"that takes any cell: {', '.join(most)} or {last}."
     )

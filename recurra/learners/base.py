@@ -165,10 +165,10 @@ class PastFacing(Learner):
         """
         from recurra.learners.following import first_influence
 
-        key = jax.random.key(0)
-        whole = jax.eval_shape(lambda: first_influence(self, cell, weights, key, 1))
+        key, (applied, pull) = jax.random.key(0), cell.applied_with_pull(weights)
+        whole = jax.eval_shape(lambda: first_influence(self, cell, applied, key, 1))
         if jax.tree.structure(state) != jax.tree.structure(whole):
-            kept = jax.eval_shape(lambda: self.init(cell, weights, key, 1))
+            kept = jax.eval_shape(lambda: self.init(cell, applied, key, 1))
             if jax.tree.structure(kept) == jax.tree.structure(whole):
                 why = (
                     "It is that of another learner or network, or an engine keeps it in a faster form: then train with "
@@ -177,10 +177,10 @@ class PastFacing(Learner):
             else:
                 why = (
                     "None does, whatever the engine, since what serves the gradient of a single step only is not kept: "
-                    "use recurra.Sensitivity, whose states have an `M` that is whole."
+                    "use recurra.online_grad, whose states have an `M` that is whole."
                 )
             raise ValueError(f"The state does not tell all of M for {self.name} on {type(cell).__name__}. {why}")
-        row = lambda basis: dense(self.contract(cell, weights, cell.split(basis), state))
+        row = lambda basis: pull(dense(self.contract(cell, applied, cell.split(basis), state)))
         return jax.vmap(row)(jnp.eye(sum(cell.widths), dtype=cell.dtype))
 
 

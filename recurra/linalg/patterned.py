@@ -101,7 +101,16 @@ class Listed(Places):
 
 
 class Sparse(Patterned):
-    """Weights in a row, at listed places."""
+    """A matrix with weights at listed places only, which are kept in a row.
+
+    `Sparsely` and `At` draw recurrent weights of this kind, and gradients and traces have it too. `values` has the
+    weights, `places.rows` and `places.columns` where they are, and `full` returns the whole matrix with its zeros.
+
+    >>> cell = rc.RNN(n_in=2, n=8, w_rec=rc.cells.Sparsely(density=0.25))
+    >>> (gate,) = cell.init_weights(jax.random.key(0))
+    >>> isinstance(gate.rec, rc.Sparse), gate.rec.values.shape, gate.rec.full().shape
+    (True, (16,), (8, 8))
+    """
 
     values: Float[Array, "*batch nnz"]
     listed: Listed = eqx.field(static=True)
@@ -160,6 +169,11 @@ class Hollow(Patterned):
 
     The diagonal of a matrix that it is made of is left out, and so is one that arithmetic on the array puts there, such
     as noise that an optimizer adds. What is differentiated through it sees a diagonal that does not move.
+
+    `WithoutSelf` draws recurrent weights of this kind, which is that of spiking cells. `full` returns the matrix.
+
+    >>> rc.Hollow(jnp.ones((2, 2))).full().tolist()
+    [[0.0, 1.0], [1.0, 0.0]]
     """
 
     matrix: Float[Array, "*batch n n"] = eqx.field(converter=_off_diagonal)

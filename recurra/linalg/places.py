@@ -20,13 +20,16 @@ class Patterned(eqx.Module):
 
     @property
     @abc.abstractmethod
-    def places(self) -> Places: ...
+    def places(self) -> Places:
+        """Where it has weights."""
 
     @abc.abstractmethod
-    def matvec(self, v: Float[Array, "m *k"]) -> Float[Array, "n *k"]: ...
+    def matvec(self, v: Float[Array, "m *k"]) -> Float[Array, "n *k"]:
+        """W v, for a vector or for the columns of a matrix."""
 
     @abc.abstractmethod
-    def vecmat(self, c: Float[Array, " n"]) -> Float[Array, " m"]: ...
+    def vecmat(self, c: Float[Array, " n"]) -> Float[Array, " m"]:
+        """c W."""
 
     @abc.abstractmethod
     def scaled(self, d: Float[Array, " #n"]) -> "Patterned":

@@ -35,7 +35,8 @@ class Online:
     """A network that learns from a stream.
 
     `step` says what is done with every row; it has the pure functions behind this object. `key` draws the first
-    weights, unless `weights` are given. With several streams, a row has one line for each.
+    weights, unless `weights` are given: those of one network, such as `Result.weights_of` returns. With several
+    streams, a row has one line for each.
 
     The attribute `step` is the step as it runs: there a learner may be a faster form with the same gradients, such as
     one of RTRL that brings its influence up to date once in a span of rows. `state` is the state of that step alone.
@@ -61,6 +62,8 @@ class Online:
     ):
         if not isinstance(step, OnlineStep):
             raise TypeError(f"`step` must be a recurra.OnlineStep, and is {step!r}.")
+        if weights is not None:
+            step.learning.network.check_weights(weights)
         # The same key as that of seed 0 in `train`.
         root = jax.random.fold_in(jax.random.key(key) if isinstance(key, int) else key, 0)
         with jax.default_device(core_device()):

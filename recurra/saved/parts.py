@@ -145,13 +145,15 @@ def _built(name: str, fields: Mapping[str, Any]) -> Part:
 
 
 def _as_now(name: str, fields: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The fields of a part as they are called now; version 0.1 called some otherwise."""
+    """The fields of a part as they are called now; version 0.1 called some otherwise, and did not have all."""
     match name, fields:
         case "SGD" | "Adam", {"rate": rate, **others}:
             return {"learning_rate": rate, **others}
         case "LearningStep", {"learners": {"dict": {"applied": learner, **probes}}, **others}:
             others = {field: value for field, value in others.items() if field not in ("gaps", "resets")}
-            return {**others, "learner": learner, "probes": {"dict": probes}}
+            return {**others, "learner": learner, "probes": {"dict": probes}, "exact_probes": []}
+        case "LearningStep", {**others} if "exact_probes" not in others:
+            return {**others, "exact_probes": []}
     return fields
 
 

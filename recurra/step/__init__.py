@@ -23,12 +23,13 @@ from recurra.step.delayed import DelayedState as DelayedState
 from recurra.step.delayed import DelayedStep as DelayedStep
 from recurra.step.learning import APPLIED as APPLIED
 from recurra.step.learning import LearningStep as LearningStep
+from recurra.step.online_grad import OnlineGrad as OnlineGrad
+from recurra.step.online_grad import online_grad as online_grad
 from recurra.step.optimizers import Described as Described
 from recurra.step.optimizers import Optimizer as Optimizer
 from recurra.step.per_gate import PerGate as PerGate
 from recurra.step.readouts import RLS as RLS
 from recurra.step.rmsprop import RMSProp as RMSProp
-from recurra.step.sensitivity import Sensitivity as Sensitivity
 from recurra.step.sgd import SGD as SGD
 from recurra.step.types import GivenCredit as GivenCredit
 from recurra.step.types import GivenError as GivenError
@@ -42,4 +43,4 @@ OPTIMIZERS: dict[str, type[Described]] = registered(globals(), Described, leave_
 if not TYPE_CHECKING:  # a type checker cannot read such a list, and takes all names above
     #: What `import recurra` offers of this package.
     __all__ = ["OPTIMIZERS", *(kind.__name__ for kind in OPTIMIZERS.values()), "PerGate", "RLS"]
-    __all__ += ["DelayedStep", "GivenCredit", "GivenError", "LearningStep", "Outcome", "Sensitivity"]
+    __all__ += ["DelayedStep", "GivenCredit", "GivenError", "LearningStep", "OnlineGrad", "Outcome", "online_grad"]

@@ -72,7 +72,7 @@ def _walk(network: Network, learners: list[Learner], optimizer: Any, key: PRNGKe
         _check_optimizer(optimizer, weights.cell)
     zero = jnp.zeros((), "int32")
     cbar = network.credit(weights, error, after)
-    tick = Tick(cell, weights.cell, zero, before, after, trace, label, error, cbar, loss=network.loss)
+    tick = Tick(cell, cell.applied(weights.cell), zero, before, after, trace, label, error, cbar, loss=network.loss)
     for learner in learners:
         _check_learner(learner, tick, network.n_out, key)
 

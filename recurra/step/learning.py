@@ -1,12 +1,13 @@
 """A network, its learners and an optimizer, taken one step further."""
 
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Any, cast
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Bool, Float, PRNGKeyArray, PyTree
 
 from recurra import checks
@@ -27,6 +28,12 @@ from recurra.step.types import GivenCredit, GivenError, LearningState, Observed,
 APPLIED = "applied"
 
 
+def _names(given: Collection[str]) -> tuple[str, ...]:
+    if isinstance(given, str) or not isinstance(given, Collection):
+        raise TypeError(f"`exact_probes` must have the names of probes, as ('rtrl',) does, and is {given!r}.")
+    return tuple(given)
+
+
 _WITHOUT, _INSTEAD = "was made for a run without", "start from the state that `LearningStep.init` returns"
 
 
@@ -35,7 +42,14 @@ class LearningStep(checks.Part):
 
     `probes` are other learners by name. They see the same steps, and change nothing. With several `streams` the network
     runs in as many copies that share their weights, each on data of its own, and descends along the mean of their
-    gradients. The readout follows the optimizer too, unless `readout` is a rule of its own. Parts that do not fit are a
+    gradients.
+
+    In a network with random feedback, probes get the credit that the applied learner gets, through the random weights,
+    and so does RTRL: it is then no truth. The probes that `exact_probes` names get credit through the readout's own
+    weights in its place, so RTRL among them has the gradient of the loss. In a network without random feedback all
+    credit is exact, and the field changes nothing; nor does it where credit of your own is given.
+
+    The readout follows the optimizer too, unless `readout` is a rule of its own. Parts that do not fit are a
     TypeError.
 
     States, noise and outcomes have an entry for each learner: "applied" for the one that trains, and the probes under
@@ -53,6 +67,7 @@ class LearningStep(checks.Part):
     probes: dict[str, Learner] = eqx.field(default_factory=dict)
     streams: int = 1
     readout: RLS | None = None
+    exact_probes: tuple[str, ...] = eqx.field(static=True, default=(), converter=_names)
 
     def __check_init__(self) -> None:
         if not isinstance(self.network, Network):
@@ -64,6 +79,10 @@ class LearningStep(checks.Part):
             )
         if APPLIED in self.probes:
             raise ValueError(f"A probe cannot be called {APPLIED!r}: that is the learner that trains.")
+        for name in self.exact_probes:
+            if name not in self.probes:
+                known = ", ".join(map(repr, self.probes)) or "there is none"
+                raise ValueError(f"`exact_probes` names {name!r}, which must be a probe: {known}.")
         if self.readout is not None and not isinstance(self.readout, RLS):
             raise TypeError(f"`readout` must be recurra.RLS() or None, and is {self.readout!r}.")
         if self.readout is not None and not isinstance(self.network.loss, SquaredError):
@@ -107,7 +126,8 @@ class LearningStep(checks.Part):
         where there are `resets`.
         """
         cell = self.network.cell
-        first = lambda name: lambda key: self.learners[name].init(cell, weights.cell, key, self.network.n_out)
+        applied = cell.applied(weights.cell)
+        first = lambda name: lambda key: self.learners[name].init(cell, applied, key, self.network.n_out)
         learners = {name: self.each_stream(first(name), own) for name, own in self.own_keys(key_learners).items()}
         count = lambda wanted: self.in_every_stream(jnp.zeros((), "int32")) if wanted else None
         return LearningState(
@@ -190,16 +210,17 @@ class LearningStep(checks.Part):
         counted = _steps_since_label(state, present)
         unlabelled = None if present is None else counted
         first = state.first if seen.reset is None or state.first is None else jnp.where(seen.reset, t, state.first)
-        loss, label, readout, found, learners = self._look(seen, target, present, first)
+        applied, pull = self.network.cell.applied_with_pull(state.weights.cell)
+        loss, label, error, cbar, readout, found, learners = self._look(seen, applied, target, present, first)
         gradients, emitted = {}, {}
         for name, learner in self.learners.items():
             emits = learner.emits(t, unlabelled)
             gradient = None if found[name] is None else self._mean(found[name], emits)
             if learner.period:
                 ends = (t + 1) % learner.period == 0
-                now, learners[name] = self._due_if(ends, name, state.weights.cell, learners[name], unlabelled)
+                now, learners[name] = self._due_if(ends, name, applied, learners[name], unlabelled)
                 gradient = gradient if now is None else now
-            gradients[name] = zeros_like(state.weights.cell) if gradient is None else gradient
+            gradients[name] = zeros_like(state.weights.cell) if gradient is None else pull(gradient)
             emitted[name] = jnp.any(emits) if self.streams > 1 else jnp.asarray(emits)
 
         moves = self.learners[APPLIED].emits(t, unlabelled)
@@ -210,7 +231,10 @@ class LearningStep(checks.Part):
         weights = weights._replace(cell=cell[0], readout=out[0])
         t_next, first = set_back(self.learners, t + 1, first)
         after = LearningState(t_next, weights, (cell[1], out[1]), seen.after, learners, counted, first, state.key)
-        return after, Outcome(t, state.weights, seen.x, label, seen.output, loss, seen.after, gradients, emitted)
+        shown = t, state.weights, seen.x, label, seen.output, loss, seen.after, gradients, emitted
+        # A constant of NumPy's, so that it is no operation of a program that does not look at it.
+        given = np.ones(() if self.streams == 1 else self.streams, bool) if present is None else present
+        return after, Outcome(*shown, error, cbar, cast(Array, given), learners)
 
     def _follow(self, judged: Array | bool, seen: Observed, gradient: Readout) -> tuple[Readout, PyTree]:
         """The readout after the step, and what its rule or optimizer keeps."""
@@ -221,19 +245,24 @@ class LearningStep(checks.Part):
         return self.readout.follow(judged, gradient.b, u, kept, readout)
 
     def _look(
-        self, seen: Observed, target: Any, present: Array | None, first: Array | None
-    ) -> tuple[Array, Array, Any, dict[str, Any], dict[str, PyTree]]:
-        """Loss, label, gradient of the readout, and each learner's gradient and next state, for every stream."""
+        self, seen: Observed, applied: Weights, target: Any, present: Array | None, first: Array | None
+    ) -> tuple[Array, Array, Array, PyTree, Any, dict[str, Any], dict[str, PyTree]]:
+        """Loss, label, error, immediate credit and gradient of the readout, for every stream; then each learner's
+        gradient and next state."""
         cell, weights, t = self.network.cell, seen.state.weights, seen.state.t
 
         def of_stream(seen: Observed, target: Any, present: Array | None, first: Array | None, learners: dict) -> tuple:
             loss, label, error, cbar = self._judged(weights, seen.output, seen.after, target, present)
             views = seen.before, seen.after, seen.trace, label, error, cbar, seen.reset, first, self.network.loss
-            tick = Tick(cell, weights.cell, t, *views)
-            pairs = {n: learner.step(tick, learners[n], seen.noise[n]) for n, learner in self.learners.items()}
+            tick = Tick(cell, applied, t, *views)
+            ticks: dict[str, Any] = dict.fromkeys(self.learners, tick)
+            if self.exact_probes and weights.feedback is not None:
+                exact = self._judged(weights._replace(feedback=None), seen.output, seen.after, target, present)[3]
+                ticks |= dict.fromkeys(self.exact_probes, eqx.tree_at(lambda tick: tick.cbar, tick, exact))
+            pairs = {n: learner.step(ticks[n], learners[n], seen.noise[n]) for n, learner in self.learners.items()}
             V = Outer(error, seen.x) if self.network.skip else None
             readout: Any = Readout(cast(Any, Outer(error, cell.show(seen.after))), error, cast(Any, V))
-            return loss, label, readout, *({n: pair[i] for n, pair in pairs.items()} for i in (0, 1))
+            return loss, label, error, cbar, readout, *({n: pair[i] for n, pair in pairs.items()} for i in (0, 1))
 
         # The state has no leading axis over streams, but for those of the learners, which are passed by themselves.
         alone = seen._replace(state=cast(Any, None))
@@ -260,11 +289,12 @@ class LearningStep(checks.Part):
 
         def change(part: tuple[PyTree, Weights, PyTree]) -> tuple[PyTree, Weights, PyTree]:
             learner, weights, optimizer = part
-            gradient, learner = self._due(name, weights, learner, state.unlabelled)
+            applied, pull = self.network.cell.applied_with_pull(weights)
+            gradient, learner = self._due(name, applied, learner, state.unlabelled)
             if name != APPLIED or gradient is None:
                 return learner, weights, optimizer
             moves = self._labelled(name, state.unlabelled)
-            return learner, *descend_if(moves, self.optimizer, gradient, optimizer, weights)
+            return learner, *descend_if(moves, self.optimizer, pull(gradient), optimizer, weights)
 
         part = state.learners[name], state.weights.cell, state.optimizers[0]
         part = change(part) if is_due is True else jax.lax.cond(is_due, change, lambda part: part, part)

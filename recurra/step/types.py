@@ -70,9 +70,16 @@ class Outcome(NamedTuple):
     `t` is the number of the step. `weights` are those that the step was taken with: outputs, losses and gradients come
     before the weights follow.
 
-    `gradients` and `emitted` have one entry for each learner: "applied" for the one that trains, and the probes under
-    their names. With several streams, input, label, output and state have a leading axis over streams; loss and
-    gradients are means over streams, and `emitted` tells whether any stream emitted.
+    `error` is dL/dz, and `credit` the immediate credit cbar for each state variable, None for one that the readout does
+    not see. With random feedback it is the credit through the random weights, which the applied learner gets.
+    `present` tells whether there was a label; without one, error and credit are zero, and the loss is nan.
+
+    `gradients`, `emitted` and `learners` have one entry for each learner: "applied" for the one that trains, and the
+    probes under their names. `learners` has what each of them keeps after the step, in the form in which an engine runs
+    it; `recurra.ScanEngine(specialise=False)` runs them as published.
+
+    With several streams, input, label, output, state, error, credit, `present` and `learners` have a leading axis over
+    streams; loss and gradients are means over streams, and `emitted` tells whether any stream emitted.
 
     >>> network, task = rc.Network(rc.RNN(n_in=2, n=8), n_out=2), rc.Add(t1=1, t2=2)
     >>> largest = lambda outcome: jnp.max(jnp.abs(outcome.output))
@@ -90,3 +97,7 @@ class Outcome(NamedTuple):
     state: PyTree[Float[Array, "*streams n"]]
     gradients: dict[str, Weights]
     emitted: dict[str, Bool[Array, ""]]
+    error: Float[Array, "*streams n_out"]
+    credit: tuple[Float[Array, "*streams n"] | None, ...]
+    present: Bool[Array, "*streams"]
+    learners: dict[str, PyTree]

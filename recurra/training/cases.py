@@ -17,6 +17,7 @@ import jax
 import numpy as np
 from jaxtyping import PRNGKeyArray
 
+from recurra.checks import Part
 from recurra.engine.experiment import Experiment, KnownRows
 from recurra.engine.programs import SharedProgram, programs
 from recurra.learners.base import Learner
@@ -47,6 +48,7 @@ class Case:
     evaluate: Task | None = None
     evaluate_every: int | None = None
     evaluate_steps: int | None = None
+    exact_probes: Sequence[str] = ()
 
     def made(self, shapes: KnownRows) -> "Made":
         """The case as engines run it. What does not fit together is a ValueError or a TypeError."""
@@ -55,7 +57,8 @@ class Case:
         learners = {APPLIED: self.learner, **self.probes}
         recorder = StepRecorder.of(self.record, learners)
         rows = shapes(self.task, network.cell.dtype)
-        experiment = Experiment.of(network, learners, self.optimizer, self.task, int(streams), recorder, rows)
+        fixed = int(streams), recorder, rows, self.exact_probes
+        experiment = Experiment.of(network, learners, self.optimizer, self.task, *fixed)
         looks = self.evaluate_every, self.evaluate_steps
         return Made(self, experiment, Evaluation.of(network, self.evaluate, *looks, self.steps, int(streams)))
 
@@ -122,7 +125,7 @@ def _packed(value: Any) -> Any:
     if isinstance(value, Mapping):
         return {name: _packed(each) for name, each in value.items()}
     try:
-        return ("part", described(value))
+        return ("part", described(value)) if isinstance(value, Part) else pickled(value)
     except NotDescribedError:
         return pickled(value)
 

@@ -91,7 +91,7 @@ class Handover:
             )
         if self.resets:
             raise ValueError("The task set the state back at times, and an online model cannot: train without `reset`.")
-        return replace(self.step, probes={})
+        return replace(self.step, probes={}, exact_probes=())
 
     def _state(self, step: OnlineStep, first: OnlineState, learners: dict[str, Any], row: int) -> OnlineState:
         """The state of a model that has seen all rows of the run; `learners` are their states, leaves (seed, ...)."""

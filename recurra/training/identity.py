@@ -66,10 +66,14 @@ def _told(value: Any, unknown: dict[str, None]) -> Any:
 
 
 def _name(thing: Any, unknown: dict[str, None]) -> str:
-    """What a class or function is called; one that is none of the known packages' is noted as unknown."""
-    module, name = getattr(thing, "__module__", None) or "", getattr(thing, "__qualname__", None)
-    name = name or getattr(thing, "__name__", None) or type(thing).__name__
-    if module.split(".")[0] not in KNOWN or "<" in name:
+    """What a class, a function or another object is called.
+
+    It is noted as unknown unless it is a class or function of the known packages: an object's name does not tell it
+    from others of its class.
+    """
+    module, qualified = getattr(thing, "__module__", None) or "", getattr(thing, "__qualname__", None)
+    name = qualified or getattr(thing, "__name__", None) or type(thing).__name__
+    if qualified is None or module.split(".")[0] not in KNOWN or "<" in name:
         unknown[f"{module}.{name}".lstrip(".")] = None
     return name
 

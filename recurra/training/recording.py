@@ -38,6 +38,8 @@ class StepRecorder(eqx.Module):
         shape = lambda tree: jax.eval_shape(lambda: tree)
         dtype, scalar = step.network.cell.dtype, lambda kind: shape(jnp.zeros((), kind))
         of_stream = lambda size: shape(step.in_every_stream(jnp.zeros(size, dtype)))
+        no_error = jnp.zeros(step.network.n_out, dtype)
+        credit = lambda weights, a: step.over_streams(lambda a: step.network.credit(weights, no_error, a))(a)
         one = Outcome(
             t=scalar("int32"),
             weights=shape(state.weights),
@@ -48,6 +50,10 @@ class StepRecorder(eqx.Module):
             state=shape(state.a),
             gradients={name: shape(state.weights.cell) for name in self.waits},
             emitted={name: scalar(bool) for name in self.waits},
+            error=of_stream(step.network.n_out),
+            credit=jax.eval_shape(credit, state.weights, state.a),
+            present=shape(step.in_every_stream(jnp.zeros((), bool))),
+            learners=shape(state.learners),
         )
         same = lambda wait: lambda _: wait
         waits = jax.tree.map(same(self.delay), one)._replace(

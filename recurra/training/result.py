@@ -33,6 +33,8 @@ class Result:
     >>> result = rc.train(network, rc.RFLO(), rc.Add(t1=1, t2=2), steps=200, seeds=2)
     >>> result.final_loss().shape
     (2,)
+    >>> network.run(result.weights_of(seed=1), np.zeros((5, 2))).shape
+    (5, 2)
     """
 
     seeds: tuple[int, ...]
@@ -108,10 +110,7 @@ class Result:
         row = self._row(seed)
         if self.handover is None:
             raise ValueError("This result was not made by `train`, and has no network: use recurra.Online.")
-        weights = self.best_weights if best else self.weights
-        if weights is None:
-            raise ValueError("`best` needs held-out losses, and there are none: pass `evaluate` to `train`.")
-        of_seed = jax.tree.map(lambda leaf: leaf[row], weights)
+        of_seed = self.weights_of(seed, best)
         state = None if best or self.handover.ends is None else jax.tree.map(lambda leaf: leaf[row], self.handover.ends)
         floats = [leaf for leaf in jax.tree.leaves((of_seed, state)) if jnp.issubdtype(leaf.dtype, jnp.floating)]
         if not all(np.isfinite(leaf).all() for leaf in floats):
@@ -122,6 +121,16 @@ class Result:
         if state is None and not best:
             warn_of_weights_alone()
         return self.handover.model(of_seed, None if state is None else row)
+
+    def weights_of(self, seed: int | None = None, best: bool = False) -> NetworkWeights:
+        """The weights of one seed, as `Network.run` takes them; with `best`, those with its lowest held-out loss.
+
+        `seed` may be left out if there is only one. A seed that is not there is a ValueError.
+        """
+        row, weights = self._row(seed), self.best_weights if best else self.weights
+        if weights is None:
+            raise ValueError("`best` needs held-out losses, and there are none: pass `evaluate` to `train`.")
+        return jax.tree.map(lambda leaf: leaf[row], weights)
 
     def _row(self, seed: int | None) -> int:
         """Where a seed is in arrays."""

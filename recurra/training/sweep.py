@@ -56,6 +56,7 @@ def sweep(
     optimizer: Optimizer = LEARNING_RATE,
     window: int | None = None,
     probes: Mapping[str, Learner] | None = None,
+    exact_probes: Sequence[str] = (),
     record: Mapping[str, RecordFunction] | None = None,
     record_every: int = 1,
     evaluate: Task | None = None,
@@ -121,6 +122,7 @@ def sweep(
     same = {
         "steps": steps,
         "window": window,
+        "exact_probes": exact_probes,
         "record": arguments.named("record", record),
         "record_every": checks.whole_number("`record_every`", record_every),
         "evaluate_every": evaluate_every,

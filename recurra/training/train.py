@@ -45,6 +45,7 @@ def train(
     optimizer: Optimizer = LEARNING_RATE,
     window: int | None = None,
     probes: Mapping[str, Learner] | None = None,
+    exact_probes: Sequence[str] = (),
     record: Mapping[str, RecordFunction] | None = None,
     record_every: int = 1,
     record_into: Sink | None = None,
@@ -65,7 +66,9 @@ def train(
     learns from as many streams in parallel, each with a state of its own and all with the same weights, which follow
     the mean of their gradients. Losses are averaged over `window` steps (a hundredth of the run by default).
 
-    `probes` are further learners that see the same steps and change nothing. `record` maps names to functions of an
+    `probes` are further learners that see the same steps and change nothing. In a network with random feedback, those
+    that `exact_probes` names get exact credit, through the readout's own weights, so that RTRL among them has the
+    gradient of the loss; all others get the credit that `learner` gets. `record` maps names to functions of an
     `Outcome` (see `recurra.record`) whose results are kept for every step, or for every k-th one with
     `record_every=k`. If a learner emits late, or the task's labels come late, the last steps are missing. Records are
     kept in memory, as `Result.records`, unless `record_into` is a `recurra.record.Sink` that takes them in while the
@@ -116,7 +119,7 @@ def train(
     window = checks.whole_number("`window`", max(steps // 100, 1) if window is None else window)
     learners = {APPLIED: learner, **probes}
     recorder = StepRecorder.of(record, learners)
-    experiment = Experiment.of(network, learners, optimizer, task, streams, recorder)
+    experiment = Experiment.of(network, learners, optimizer, task, streams, recorder, exact_probes=exact_probes)
     held_out = Evaluation.of(network, evaluate, evaluate_every, evaluate_steps, steps, streams)
     experiment, begins = starting_from(start, experiment, len(which), steps)
 
@@ -137,6 +140,7 @@ def train(
         evaluate,
         record,
         record_into,
+        *exact_probes,
         *jax.tree.leaves(begins),
     ]
     account = lambda: Account.of({"seeds": which, **about, "key": jax.random.key_data(root), "parts": given})

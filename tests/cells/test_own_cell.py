@@ -87,6 +87,6 @@ class Fuse(eqx.Module):
 
 
 def test_an_error_that_a_cell_raises_while_it_runs_can_be_read():
-    cell = rc.GeneralCell(Fuse(jnp.eye(3)), 2, jnp.zeros(3))
+    cell = rc.cell_of(Fuse(jnp.eye(3)), carry=jnp.zeros(3), x=2, unitwise=False)
     with pytest.raises(RuntimeError, match="the fuse blew"):
         rc.train(rc.Network(cell, 2), rc.Fixed(), rc.Add(), steps=3, progress=False)

@@ -62,8 +62,11 @@ class Elman(eqx.Module):
 
 def elman(n_in, n):
     keys = jax.random.split(jax.random.key(9))
-    return rc.GeneralCell(
-        Elman(jax.random.normal(keys[0], (n, n_in)), jax.random.normal(keys[1], (n, n))), n_in, jnp.zeros(n)
+    return rc.cell_of(
+        Elman(jax.random.normal(keys[0], (n, n_in)), jax.random.normal(keys[1], (n, n))),
+        carry=jnp.zeros(n),
+        x=n_in,
+        unitwise=False,
     )
 
 
@@ -229,7 +232,7 @@ def test_gates_of_layers_can_be_told_apart():
     stack = Stack(rc.RNN(2, 3), Stack(rc.cells.LRU(3, 2), rc.RNN(4, 2)))
     weights = stack.init_weights(jax.random.key(0))
     labels = stack.labels(weights)
-    assert set(jax.tree.leaves(labels)) == {"0.0", "1.1.0", *(f"1.0.{gate}" for gate in rc.cells.LRU.gates)}
+    assert set(jax.tree.leaves(labels)) == {"0.w", "1.1.w", *(f"1.0.{gate}" for gate in rc.cells.LRU.gates)}
     rule = optax.multi_transform(
         {name: optax.sgd(float(name == "1.0.nu")) for name in set(jax.tree.leaves(labels))}, labels
     )

@@ -85,7 +85,7 @@ def test_a_unit_that_mixes_units_is_refused(name, where):
     with pytest.raises(TypeError, match="must act on one unit at a time") as error:
         Written(2, N, equations)
     assert "`unit` of Written" in str(error.value)
-    assert "recurra.GeneralCell" in str(error.value)
+    assert "recurra.cell_of" in str(error.value)
     assert any(f"uses {operation!r}" in str(error.value) for operation in called), str(error.value)
 
 

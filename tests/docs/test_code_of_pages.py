@@ -72,14 +72,14 @@ def test_the_cells_of_the_docs_train(tmp_path):
     """Every example runs as it stands; on the gated cell SnAp-1 is RTRL if units hear themselves alone."""
     check = """
 cell = Forgetful(2, 4, w_rec=rc.cells.diagonal)
-one = {name: rc.Sensitivity(cell, learner) for name, learner in (("snap", rc.SnAp1()), ("rtrl", rc.RTRL()))}
+one = {name: rc.online_grad(cell, learner) for name, learner in (("snap", rc.SnAp1()), ("rtrl", rc.RTRL()))}
 weights, c = cell.init_weights(jax.random.key(0)), jnp.arange(4.0)
 found = {}
-for name, sensitivity in one.items():
-    state = sensitivity.init(weights, jax.random.key(1))
+for name, grad in one.items():
+    state = grad.init(weights, jax.random.key(1))
     for t in range(5):
-        state = sensitivity.observe(weights, state, jnp.array([0.3 * t, 1.0]))
-    gradient = sensitivity.gradient(weights, state, c)
+        state = grad.observe(weights, state, jnp.array([0.3 * t, 1.0]))
+    gradient = grad.gradient(weights, state, c)
     found[name] = [jnp.diag(gate.rec) if gate.rec is not None else gate.bias[:, 0] for gate in gradient]
 assert all(jnp.allclose(x, y, atol=1e-6) for x, y in zip(found["snap"], found["rtrl"])), found
 """

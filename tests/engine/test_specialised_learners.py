@@ -77,7 +77,7 @@ def test_the_engine_lets_steps_wait_on_cores_alone(cell):
 
 def test_a_general_cell_lets_no_step_wait():
     make = lambda key: eqx.nn.GRUCell(2, 3, key=key)
-    cell = rc.GeneralCell(make(jax.random.key(0)), 2, jnp.zeros(3))
+    cell = rc.cell_of(make(jax.random.key(0)), carry=jnp.zeros(3), x=2, unitwise=False)
     assert type(fastest(rc.RTRL(), cell, "cpu")) is rc.RTRL
 
 

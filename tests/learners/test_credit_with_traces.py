@@ -295,7 +295,7 @@ def test_with_a_frozen_predictor_the_errors_add_up_to_those_of_lambda_returns(ce
 @pytest.mark.slow
 def test_bp_lambda_takes_any_cell():
     key = jax.random.key(3)
-    cell = rc.GeneralCell(eqx.nn.LSTMCell(2, 3, key=key), 2, (jnp.zeros(3), jnp.zeros(3)))
+    cell = rc.cell_of(eqx.nn.LSTMCell(2, 3, key=key), carry=(jnp.zeros(3), jnp.zeros(3)), x=2, unitwise=False)
     network, weights, xs, ys = problem(lambda n_in, n: cell, steps=3)
     dni = gradients(take_steps(network, rc.DNI(0.1, 1), weights, xs, ys))
     ours = gradients(take_steps(network, BPLambda(0.1, 0.0), weights, xs, ys))

@@ -26,7 +26,7 @@ UNITWISE = {
 def equinox_lstm(n_in, n, dtype=None):
     zeros = jnp.zeros(n, dtype)
     make = lambda key: eqx.nn.LSTMCell(n_in, n, dtype=dtype, key=key)
-    return rc.GeneralCell(make(jax.random.key(0)), n_in, (zeros, zeros), make=make)
+    return rc.cell_of(make(jax.random.key(0)), carry=(zeros, zeros), x=n_in, init=make, unitwise=False)
 
 
 #: cells that came after the paper: each stands for others of its kind
@@ -62,6 +62,7 @@ USUAL = [(name, OWN.get(name, "rnn")) for name in LEARNERS]
 SOME = {("rtrl", "rtu"), ("rflo", "alif"), ("uoro", "stack"), ("snap-1", "lstm"), ("pp-prop", "gru")}
 SOME |= {("uoro", "general"), ("f-bptt", "general"), ("kf-rtrl", "gru"), ("dni-b", "lstm"), ("rtrl", "lstm")}
 SOME |= {("rtrl", "sparse"), ("r-ok", "gru"), ("kernl", "lstm"), ("e-bptt", "stack"), ("late rflo", "lstm")}
+SOME |= {("snap-1", "general")}
 
 
 def often(pairs, *more):
@@ -81,8 +82,8 @@ def shapes(tree):
 def test_registry_is_complete():
     assert len(rc.LEARNERS) == 27
     general = {name for name, learner in rc.LEARNERS.items() if not learner.about.unitwise}
-    paper, after = {"rtrl", "uoro", "e-bptt", "f-bptt", "dni", "fixed"}, {"immediate", "bp-lambda", "layered"}
-    assert general == paper | after
+    paper = {"rtrl", "uoro", "e-bptt", "f-bptt", "dni", "fixed"}
+    assert general == paper | {"immediate", "snap-1", "bp-lambda", "layered"}
 
 
 @pytest.mark.parametrize(

@@ -148,7 +148,7 @@ def test_the_immediate_gradient_and_pp_prop_that_forgets_at_once(name):
 @pytest.mark.slow
 def test_the_immediate_gradient_of_a_general_cell():
     module = eqx.nn.GRUCell(2, 3, key=jax.random.key(0))
-    cell = rc.GeneralCell(module, 2, jnp.zeros(3))
+    cell = rc.cell_of(module, carry=jnp.zeros(3), x=2, unitwise=False)
     network, weights, xs, ys = problem(lambda n_in, n: cell)
     visited = drive(network, Immediate(), weights, xs, ys)
     module_of = lambda arrays: eqx.combine(arrays, eqx.filter(module, eqx.is_inexact_array, inverse=True))

@@ -123,7 +123,7 @@ def with_optax(n=3):
 
 def with_own_cell():
     own = eqx.nn.GRUCell(2, 3, dtype="float32", key=jax.random.key(0))
-    cell = rc.GeneralCell(own, 2, jnp.zeros(3, "float32"))
+    cell = rc.cell_of(own, carry=jnp.zeros(3, "float32"), x=2, unitwise=False)
     network = rc.Network(cell, 1, rc.SquaredError())
     step = rc.LearningStep(network, rc.UORO(), 0.01)
     return rc.Online(rc.OnlineStep(step))
@@ -178,7 +178,9 @@ def test_a_wrong_template(tmp_path):
 def test_weights_that_are_not_finite(tmp_path):
     model = rc.Online(plain_step())
     bad = jax.tree.map(lambda leaf: leaf.at[0].set(jnp.nan), model.weights)
-    rc.save(tmp_path / "model", rc.Online(plain_step(), weights=bad))
+    delayed = model.state.delayed
+    delayed = delayed._replace(learning=delayed.learning._replace(weights=bad))
+    rc.save(tmp_path / "model", model.with_state(model.state._replace(delayed=delayed)))
     with pytest.raises(rc.SavedFileError, match=r"the array '.*weights.cell.* holds nan or an infinity"):
         rc.load(tmp_path / "model")
 

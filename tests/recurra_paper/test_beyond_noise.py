@@ -173,7 +173,7 @@ def test_after_a_reset_the_past_does_not_count(learner):
 
 
 def test_learners_that_need_a_unit_wise_cell_say_so():
-    cell = rc.GeneralCell(eqx.nn.GRUCell(2, 3, key=jax.random.key(0)), n_in=2, state=jnp.zeros(3))
+    cell = rc.cell_of(eqx.nn.GRUCell(2, 3, key=jax.random.key(0)), carry=jnp.zeros(3), x=2, unitwise=False)
     for learner in (Averaged(rc.RKFRTRL(), 2), RTRLWithNoise(rc.KFRTRL())):
         with pytest.raises(TypeError, match="unit-wise"):
             learner.check(cell)

@@ -132,7 +132,10 @@ def test_a_field_that_had_another_name_in_an_earlier_version_is_found():
         (rc.RNN(2, 3, phi=lambda z: jnp.tanh(z)), "`phi` of RNN is the function '<lambda>'"),
         (rc.RNN(2, 3, w_rec=lambda key, n, dtype: jnp.eye(n, dtype=dtype)), "`w_rec` of RNN"),
         (step_of(rate=optax.sgd(1e-3, 0.9)), "`optimizer` of LearningStep is a GradientTransformation"),
-        (rc.GeneralCell(eqx.nn.GRUCell(2, 3, key=jax.random.key(0)), 2, jnp.zeros(3)), "GeneralCell is none of"),
+        (
+            rc.cell_of(eqx.nn.GRUCell(2, 3, key=jax.random.key(0)), carry=jnp.zeros(3), x=2, unitwise=False),
+            "GeneralCell is none of",
+        ),
         (rc.Arrays(np.ones((3, 1)), np.ones((3, 1))), "Arrays is none of"),
     ],
     ids=lambda value: value if isinstance(value, str) else type(value).__name__,

@@ -156,7 +156,7 @@ def test_what_a_loss_returns(case):
 
 
 def test_what_a_general_cell_returns():
-    whole = rc.GeneralCell(eqx.nn.GRUCell(2, 4, key=jax.random.key(0)), 2, jnp.zeros(4))
+    whole = rc.cell_of(eqx.nn.GRUCell(2, 4, key=jax.random.key(0)), carry=jnp.zeros(4), x=2, unitwise=False)
     assert np.isfinite(train(rc.RTRL(), net=rc.Network(whole, 2)).loss).all()
     methods = {
         "init_state": lambda self: (jnp.zeros(5),),
@@ -165,7 +165,7 @@ def test_what_a_general_cell_returns():
         "push": lambda self, weights, trace, v: (jnp.zeros((4, 1)),),
     }
     for name, method in methods.items():
-        cell = changed(rc.GeneralCell, **{name: method})(eqx.nn.GRUCell(2, 4, key=jax.random.key(0)), 2, jnp.zeros(4))
+        cell = changed(rc.GeneralCell, **{name: method})(whole.step)
         with pytest.raises(TypeError, match=f"GeneralCell.{name} must return"):
             train(rc.RTRL(), net=rc.Network(cell, 2))
 
@@ -211,7 +211,7 @@ def test_cells_and_learners_that_cannot_go_together():
             return jnp.tanh(state)
 
     with pytest.raises(TypeError, match="Silent has no floating-point arrays"):
-        rc.GeneralCell(Silent(), 2, jnp.zeros(4))
+        rc.cell_of(Silent(), carry=jnp.zeros(4), x=2, unitwise=False)
 
 
 #: the others are for `make test-all`

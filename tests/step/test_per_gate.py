@@ -85,11 +85,15 @@ def test_the_rest_alone_is_the_optimizer_itself():
 
 
 def test_gates_of_all_kinds_of_cells():
-    """Cells that do not name their gates number them, and a general cell is one gate."""
+    """By name; a general cell is one gate."""
     for cell, name, counts in (
-        (rc.LSTM(2, 3), "1", 3),
-        (rc.RNN(2, 4, w_rec=Sparsely(0.5)), "0", 3),  # weights at some places
-        (rc.GeneralCell(eqx.nn.GRUCell(2, 3, key=jax.random.key(0)), 2, jnp.zeros(3)), "weights", 4),
+        (rc.LSTM(2, 3), "f", 3),
+        (rc.RNN(2, 4, w_rec=Sparsely(0.5)), "w", 3),  # weights at some places
+        (
+            rc.cell_of(eqx.nn.GRUCell(2, 3, key=jax.random.key(0)), carry=jnp.zeros(3), x=2, unitwise=False),
+            "weights",
+            4,
+        ),
     ):
         optimizer = PerGate(cell, 0.0, {name: rc.SGD(0.5, 0.0)})
         weights = cell.init_weights(jax.random.key(0))

@@ -66,7 +66,11 @@ BAD_INPUT = [
     ("arity of w_rec", lambda: rc.GRU(2, 4, w_rec=lambda key, n: jnp.zeros((n, n))), "`w_rec` of GRU is called with"),
     ("shape of nu", lambda: rc.UORO(nu=lambda key, shape, dtype: jnp.zeros(3, dtype)), "`nu` of UORO must return"),
     ("arity of nu", lambda: rc.KFRTRL(nu=lambda key, shape: jnp.zeros(shape)), "`nu` of KFRTRL is called with"),
-    ("cell as make", lambda: rc.GeneralCell(GRU_CELL, 2, jnp.zeros(4), make=GRU_CELL), "build a GRUCell from a key"),
+    (
+        "cell as make",
+        lambda: rc.cell_of(GRU_CELL, carry=jnp.zeros(4), x=2, init=GRU_CELL, unitwise=False),
+        "`init` of GRUCell must draw parameters from a key",
+    ),
     ("chunk", lambda: rc.ScanEngine(chunk=0), "`chunk` of ScanEngine must be at least 1"),
     ("group", lambda: rc.ScanEngine(group=0), "`group` of ScanEngine must be at least 1"),
     ("a probe that trains", lambda: probed({"applied": rc.RFLO()}), "A probe cannot be called 'applied'"),
@@ -200,19 +204,19 @@ def test_many_terms_are_said_to_take_long():
 
 @pytest.mark.parametrize("name", [name for name, learner in rc.LEARNERS.items() if learner.about.unitwise])
 def test_a_learner_the_cell_cannot_serve(name):
-    cell = rc.GeneralCell(eqx.nn.GRUCell(2, 4, key=jax.random.key(0)), 2, jnp.zeros(4))
-    with pytest.raises(TypeError, match="GRUCell is a general one: use"):
+    cell = rc.cell_of(eqx.nn.GRUCell(2, 4, key=jax.random.key(0)), carry=jnp.zeros(4), x=2, unitwise=False)
+    with pytest.raises(TypeError, match="and GRUCell is a general cell"):
         train(rc.LEARNERS[name](), net=rc.Network(cell, 2))
 
 
 def test_a_general_cell_that_does_not_fit():
     cell = eqx.nn.GRUCell(2, 4, key=jax.random.key(0))
     with pytest.raises(TypeError, match="could not be called"):
-        rc.GeneralCell(cell, 3, jnp.zeros(4))
+        rc.cell_of(cell, carry=jnp.zeros(4), x=3, unitwise=False)
     with pytest.raises(TypeError, match="share one dtype"):
-        rc.GeneralCell(cell, 2, jnp.zeros(4, "float32"))
-    with pytest.raises(TypeError, match="`make` of GeneralCell must build a GRUCell like"):
-        rc.GeneralCell(cell, 2, jnp.zeros(4), make=lambda key: eqx.nn.GRUCell(2, 5, key=key))
+        rc.cell_of(cell, carry=jnp.zeros(4, "float32"), x=2, unitwise=False)
+    with pytest.raises(TypeError, match="`init` of GRUCell must draw parameters like those"):
+        rc.cell_of(cell, carry=jnp.zeros(4), x=2, init=lambda key: eqx.nn.GRUCell(2, 5, key=key), unitwise=False)
 
 
 def test_a_general_cell_keeps_arrays_that_are_no_weights():
@@ -225,7 +229,7 @@ def test_a_general_cell_keeps_arrays_that_are_no_weights():
 
     make = lambda order: Shifted(eqx.nn.GRUCell(2, 4, key=jax.random.key(0)), jnp.array(order))
     losses = [
-        train(rc.RTRL(), net=rc.Network(rc.GeneralCell(make(order), 2, jnp.zeros(4)), 2)).loss
+        train(rc.RTRL(), net=rc.Network(rc.cell_of(make(order), carry=jnp.zeros(4), x=2, unitwise=False), 2)).loss
         for order in ([0, 1, 2, 3], [3, 0, 1, 2])
     ]
     assert not np.array_equal(*losses)

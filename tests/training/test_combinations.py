@@ -54,7 +54,7 @@ def cells(draw, n_in, dtype, kinds):
     if kind == "general":
         assume(n > 0 and dtype in ("float32", "float64"))
         make = lambda: eqx.nn.GRUCell(n_in, n, key=jax.random.key(0), dtype=jnp.dtype(dtype))
-        return lambda: rc.GeneralCell(make(), n_in, jnp.zeros(n, dtype))
+        return lambda: rc.cell_of(make(), carry=jnp.zeros(n, dtype), x=n_in, unitwise=False)
     shared = {"n_in": n_in, "n": n, "w_rec": draw(W_REC), "dtype": dtype}
     if kind == "rnn":
         more = {"alpha": draw(rarely(one_of(0.0, 1.5), one_of(1.0, 0.3))), "phi": draw(PHI)}

@@ -126,10 +126,10 @@ def test_weights_that_do_not_fit_are_refused_with_what_is_wrong():
     task = rc.Arrays(*rows(100))
     own = regression().init(jax.random.key(0))
     for weights, kind, match in [
-        (regression(rc.LSTM).init(jax.random.key(0)), ValueError, r"it has `cell\[1\]\.rec` too"),
-        (regression(skip=True).init(jax.random.key(0)), ValueError, r"it has `readout\.V` too"),
-        (regression(random_feedback=True).init(jax.random.key(0)), ValueError, "it has `feedback` too"),
-        (changed(own, b=None), ValueError, r"it has no `readout\.b`"),
+        (regression(rc.LSTM).init(jax.random.key(0)), ValueError, r"it has `start\.cell\[1\]\.rec` too"),
+        (regression(skip=True).init(jax.random.key(0)), ValueError, r"it has `start\.readout\.V` too"),
+        (regression(random_feedback=True).init(jax.random.key(0)), ValueError, r"it has `start\.feedback` too"),
+        (changed(own, b=None), ValueError, r"it has no `start\.readout\.b`"),
         (
             changed(own, b=np.zeros(3)),
             ValueError,
@@ -148,7 +148,7 @@ def test_weights_that_do_not_fit_are_refused_with_what_is_wrong():
     ]:
         with pytest.raises(ValueError, match=match):
             run(task, start=weights)
-    with pytest.raises(ValueError, match=r"it has no `optimizers\[0\]"):
+    with pytest.raises(ValueError, match=r"it has no `start\.optimizers\[0\]"):
         run(task, start=state, optimizer=rc.Adam())
     with pytest.raises(ValueError, match="of this network, learner and optimizer"):
         run(task, rc.UORO(), start=state)
@@ -344,7 +344,7 @@ def test_influence_is_told_by_whole_states_alone():
 
 
 def test_the_advice_for_a_state_that_does_not_tell_m_is_given_where_it_helps():
-    """RTRL keeps all of M, so another engine helps. RFLO on an LSTM never does; `Sensitivity` has what it lacks."""
+    """RTRL keeps all of M, so another engine helps. RFLO on an LSTM never does; `rc.online_grad` has what it lacks."""
     of_seed = lambda tree: jax.tree.map(lambda leaf: jnp.asarray(leaf[0]), tree)
     advised = re.escape("train with engine=recurra.ScanEngine(specialise=False)")
     state = of_seed(train(rc.RTRL(), steps=5).states)
@@ -356,18 +356,18 @@ def test_the_advice_for_a_state_that_does_not_tell_m_is_given_where_it_helps():
     lstm = rc.Network(rc.LSTM(2, 3), 2)
     for engine in ("auto", rc.ScanEngine(specialise=False)):
         state = of_seed(train(rc.RFLO(), net=lstm, steps=5, engine=engine).states)
-        with pytest.raises(ValueError, match=r"None does, whatever the engine, .* recurra\.Sensitivity") as error:
+        with pytest.raises(ValueError, match=r"None does, whatever the engine, .* recurra\.online_grad") as error:
             rc.RFLO().influence(lstm.cell, state.weights.cell, state.learners[APPLIED])
         assert "ScanEngine" not in str(error.value)
-    sensitivity = rc.Sensitivity(lstm.cell, rc.RFLO())
-    sensed = sensitivity.init(state.weights.cell, jax.random.key(0))
+    grad = rc.online_grad(lstm.cell, rc.RFLO())
+    sensed = grad.init(state.weights.cell, jax.random.key(0))
     for _ in range(3):
-        sensed = sensitivity.observe(state.weights.cell, sensed, jnp.ones(2))
+        sensed = grad.observe(state.weights.cell, sensed, jnp.ones(2))
     M = rc.RFLO().influence(lstm.cell, state.weights.cell, sensed.M)
     for p in range(2):
         for k in range(3):
             c = tuple(jnp.zeros(3).at[k].set(1.0) if q == p else jnp.zeros(3) for q in range(2))
-            row = sensitivity.gradient(state.weights.cell, sensed, c)
+            row = grad.gradient(state.weights.cell, sensed, c)
             assert_close(jax.tree.map(lambda leaf, row=3 * p + k: leaf[row], M), row)
             assert max(np.abs(leaf).max() for leaf in jax.tree.leaves(row)) > 0
 

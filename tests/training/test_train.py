@@ -437,7 +437,24 @@ def test_a_result_is_told_in_a_line():
 def test_a_network_runs_with_the_weights_of_one_seed():
     network = rc.Network(rc.RNN(2, 4), 2)
     weights = jax.vmap(network.init)(jax.random.split(jax.random.key(0), 3))
-    with pytest.raises(ValueError, match=r"have biases of shape \(3, 2\). Those of a result have a leading axis"):
+    with pytest.raises(ValueError, match=r"has shape \(3, 2\) in the place of \(2,\)\. The weights of a result have"):
         network.run(weights, np.zeros((5, 2)))
     one = jax.tree.map(lambda leaf: leaf[1], weights)
     assert network.run(one, np.zeros((5, 2))).shape == (5, 2)
+
+
+def test_the_weights_of_a_seed_are_those_of_a_run_of_that_seed_alone():
+    result, alone = train(seeds=[7, 3]), train(seeds=[3])
+    found = result.weights_of(3)
+    assert distance(found, jax.tree.map(lambda leaf: leaf[0], alone.weights)) < 1e-12
+    assert distance(result.weights_of(7), found) > 1e-3
+    assert distance(alone.weights_of(), found) < 1e-12
+    network().check_weights(found)
+    for seed in (0, None):
+        with pytest.raises(ValueError, match=rf"`seed` must be one of \(7, 3\), and is {seed}"):
+            result.weights_of(seed)
+    with pytest.raises(ValueError, match="`best` needs held-out losses"):
+        result.weights_of(3, best=True)
+    tested = train(seeds=[7, 3], evaluate=rc.Add(1, 2), evaluate_every=10, evaluate_steps=50, optimizer=0.1)
+    best = tested.weights_of(3, best=True)
+    np.testing.assert_array_equal(best.cell[0].rec, tested.best_weights.cell[0].rec[1])
