@@ -27,7 +27,7 @@ class Step:
     def __init__(self, thing: Any, params: PyTree, carry: PyTree, x: PyTree, init: Any):
         self._given = thing, params, carry, x, init
         self.name = self.__name__ = getattr(thing, "__name__", type(thing).__name__)
-        self.__module__ = getattr(thing, "__module__", "")
+        self.__module__, self.__wrapped__ = getattr(thing, "__module__", ""), thing
         self.carry, self.x, self.dtype = _examples(self.name, carry, x)
         how, function, params, init, told = _called(thing, params, self.carry, self.x, init)
         self.params, fixed = eqx.partition(params, eqx.is_inexact_array)

@@ -163,7 +163,7 @@ def identities(made: Sequence[Made], found: Sequence[SharedProgram], key: PRNGKe
     for program in found:
         text = ""
         for row in program.rows:
-            account = Account.of({each.name: getattr(made[row].case, each.name) for each in fields(Case)})
+            account = Account.of(made[row].case)
             told = {"key": data, "case": account.told}
             known_as = digest = _digest(told)
             if account.unknown:

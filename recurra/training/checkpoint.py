@@ -19,7 +19,7 @@ from recurra.saved import archive
 from recurra.saved.archive import SavedFileError, UselessFileError
 from recurra.saved.whole_files import InUseError, held, try_place
 from recurra.training.console import warn
-from recurra.training.identity import Account, installed
+from recurra.training.identity import Account, installed, same_settings
 
 #: what a file of this kind is called
 KIND = "run"
@@ -146,10 +146,9 @@ class Checkpoint:
             return False
         others = ", ".join(f"{name} {versions.get(name)}" for name in now if versions.get(name) != now[name])
         unknown = dict.fromkeys([*about["unknown"], *self._account().unknown])
-        also = f" It cannot be told whether these are as they were: {', '.join(unknown)}." if unknown else ""
         warn(
-            f"The checkpoint {self._path} was made with {others}. Its settings are the same, and the run goes on from "
-            f"it; its bits may differ from those of a run with one version.{also}"
+            f"The checkpoint {self._path} was made with {others}. {same_settings(unknown)}, and the run goes on from "
+            "it; its bits may differ from those of a run with one version."
         )
         return True
 

@@ -23,6 +23,7 @@ from recurra.saved.archive import SavedFileError
 from recurra.saved.whole_files import InUseError, held, try_place
 from recurra.training.cases import Identity
 from recurra.training.console import say, warn
+from recurra.training.identity import same_settings
 from recurra.training.orders import Networks
 from recurra.training.places.base import Computed, Order, versions
 
@@ -186,12 +187,12 @@ class Kept:
         self._has_complained = self._has_warned = False
 
     @functools.cached_property
-    def _points(self) -> dict[str, list[int]]:
-        """The points by their digests, and by their accounts, which several may share."""
-        found: dict[str, list[int]] = {}
+    def _points(self) -> tuple[dict[str, list[int]], dict[str, list[int]]]:
+        """The points by their digests, and by their accounts."""
+        found: tuple[dict[str, list[int]], dict[str, list[int]]] = {}, {}
         for point, identity in enumerate(self._networks.identities):
-            for name in dict.fromkeys(identity[:2]):
-                found.setdefault(name, []).append(point)
+            for points, name in zip(found, identity[:2], strict=True):
+                points.setdefault(name, []).append(point)
         return found
 
     def places(self, group: Group) -> list[tuple[tuple[int, int], int]]:
@@ -200,8 +201,23 @@ class Kept:
         is_other = group.versions != versions()
         found = []
         for row, (identity, seed) in enumerate(group.known_as):
-            points = self._points.get(identity.digest) or (self._points.get(identity.account, []) if is_other else [])
+            points = self._points[0].get(identity.digest) or (self._alike(identity.account) if is_other else [])
             found += [((point, columns[seed]), row) for point in points if seed in columns]
+        return found
+
+    def _alike(self, account: str) -> list[int]:
+        """The points of this account, unless networks that differ share it: it does not tell which of them is meant."""
+        points = self._points[1].get(account, [])
+        here = {self._networks.identities[point].digest for point in points}
+        return points if len(here) == 1 and len(self._of_others[account]) == 1 else []
+
+    @functools.cached_property
+    def _of_others(self) -> dict[str, set[str]]:
+        """The digests of networks that were computed with other versions, by their accounts."""
+        found: dict[str, set[str]] = {}
+        for group in self.groups:
+            for identity, _ in group.known_as if group.versions != versions() else ():
+                found.setdefault(identity.account, set()).add(identity.digest)
         return found
 
     def read(self) -> Iterator[tuple[Group, list[tuple[tuple[int, int], int]]]]:
@@ -218,9 +234,8 @@ class Kept:
         if others and not self._has_warned:
             self._has_warned = True
             told = "; ".join(f"{count:,} networks with {name}" for name, count in others.items())
-            also = f" It cannot be told whether these are as they were: {', '.join(unknown)}." if unknown else ""
-            line = f"Some networks in {self.groups.folder} were computed with other versions: {told}. Their settings "
-            warn(f"{line}are the same, and they are taken as they are; their last bits may differ.{also}")
+            line = f"Some networks in {self.groups.folder} were computed with other versions: {told}. "
+            warn(f"{line}{same_settings(unknown)}, and they are taken as they are; their last bits may differ.")
 
     def done(self) -> set[tuple[int, int]]:
         """The networks that are finished, each a point's number and a seed."""

@@ -2,14 +2,18 @@
 
 There are two ways. A *traced program* contains every function that a run depends on, also those that a user has
 written, but it changes with each version of JAX. An *account* tells the parts of a run by their classes, fields and
-functions in words that no version changes; what it cannot tell, such as a lambda, it names. So what was kept with the
-same versions is compared by program, and what was kept with others by account.
+functions in words that no version changes; what it cannot tell, such as what a lambda computes, it names. So what was
+kept with the same versions is compared by program, and what was kept with others by account.
 """
 
 import dataclasses
+import functools
 import hashlib
+import inspect
 import json
-from collections.abc import Mapping, Sequence
+import pkgutil
+import types
+from collections.abc import Iterable, Mapping, Sequence
 from importlib.metadata import version
 from typing import Any, NamedTuple
 
@@ -41,9 +45,10 @@ class Account(NamedTuple):
         return Account(_told(value, unknown), tuple(unknown))
 
 
-def _told(value: Any, unknown: dict[str, None]) -> Any:
+def _told(value: Any, unknown: dict[str, None], within: tuple[int, ...] = ()) -> Any:
     if isinstance(value, np.generic) or (isinstance(value, np.ndarray | jax.Array) and value.ndim == 0):
         value = value.item()
+    tell = lambda each: _told(each, unknown, (*within, id(value)))
     match value:
         case None | bool() | int() | str():
             return value
@@ -56,26 +61,59 @@ def _told(value: Any, unknown: dict[str, None]) -> Any:
             digest = hashlib.sha256(np.ascontiguousarray(array).tobytes()).hexdigest()
             return {"array": digest, "shape": list(array.shape), "dtype": array.dtype.name}
         case Mapping():
-            return {str(name): _told(each, unknown) for name, each in value.items()}
+            return {str(name): tell(each) for name, each in value.items()}
         case tuple() | list() | range():
-            return [_told(each, unknown) for each in value]
+            return [tell(each) for each in value]
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        told = {each.name: _told(getattr(value, each.name), unknown) for each in dataclasses.fields(value) if each.init}
+        told = {each.name: tell(getattr(value, each.name)) for each in dataclasses.fields(value) if each.init}
         return {"part": _name(type(value), unknown), "fields": told}
-    return {"function": _name(value, unknown)}
+    name = _name(value, unknown)
+    held = [] if id(value) in within or _is_known(value) else [tell(each) for each in _held(value)]
+    return {"function": name, "holds": held} if held else {"function": name}
+
+
+def _held(function: Any) -> list[Any]:
+    """What a function was made with: what it encloses, its defaults, and the arguments that are given already."""
+    match function:
+        case functools.partial():
+            return [function.func, function.args, function.keywords]
+        case types.MethodType():
+            return [function.__func__, function.__self__]
+    function = inspect.unwrap(function) if callable(function) else function
+    if not isinstance(function, types.FunctionType):
+        return []
+    is_filled = lambda cell: cell != types.CellType()
+    enclosed = [cell.cell_contents for cell in function.__closure__ or () if is_filled(cell)]
+    return [each for each in (enclosed, function.__defaults__, function.__kwdefaults__) if each]
+
+
+def _is_known(thing: Any) -> bool:
+    """Whether this is what a known package calls by this name, and so the same wherever that is installed.
+
+    A name alone does not say so: `functools.wraps` gives one function the name of another.
+    """
+    module, name = getattr(thing, "__module__", None) or "", getattr(thing, "__qualname__", None) or "<none>"
+    if module.split(".")[0] not in KNOWN or "<" in name:
+        return False
+    try:
+        return pkgutil.resolve_name(f"{module}:{name}") is thing
+    except (ImportError, AttributeError, ValueError):
+        return False
 
 
 def _name(thing: Any, unknown: dict[str, None]) -> str:
-    """What a class, a function or another object is called.
-
-    It is noted as unknown unless it is a class or function of the known packages: an object's name does not tell it
-    from others of its class.
-    """
-    module, qualified = getattr(thing, "__module__", None) or "", getattr(thing, "__qualname__", None)
-    name = qualified or getattr(thing, "__name__", None) or type(thing).__name__
-    if qualified is None or module.split(".")[0] not in KNOWN or "<" in name:
-        unknown[f"{module}.{name}".lstrip(".")] = None
+    """What a class, a function or another object is called; it is noted as unknown if its name does not tell it."""
+    name = getattr(thing, "__qualname__", None) or getattr(thing, "__name__", None) or type(thing).__name__
+    if not _is_known(thing):
+        unknown[f"{getattr(thing, '__module__', None) or ''}.{name}".lstrip(".")] = None
     return name
+
+
+def same_settings(unknown: Iterable[str]) -> str:
+    """Says that settings are the same, but for what accounts cannot tell."""
+    if not (names := ", ".join(unknown)):
+        return "The settings are the same"
+    return f"It cannot be told whether these are as they were: {names}. All other settings are the same"
 
 
 def installed() -> dict[str, str]:

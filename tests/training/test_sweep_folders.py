@@ -1,5 +1,6 @@
 """Sweeps kept in a folder: the bits of one without, after any end, extended, and with parts of one's own."""
 
+import functools
 import os
 import signal
 import subprocess
@@ -7,8 +8,10 @@ import sys
 import textwrap
 
 import equinox as eqx
+import jax
 import jax.numpy as jnp
 import numpy as np
+import optax
 import pytest
 
 import recurra as rc
@@ -188,7 +191,7 @@ def aged(folder):
         arrays, about = archive.read(path, KIND)
         about["versions"]["jax"] = "0.0.1"
         about["cases"] = [
-            ["0" * 64 if unknown else digest, account, unknown] for digest, account, unknown in about["cases"]
+            [f"0{digest[1:]}" if unknown else digest, account, unknown] for digest, account, unknown in about["cases"]
         ]
         archive.write(path, KIND, arrays, about)
 
@@ -210,6 +213,43 @@ def test_functions_that_cannot_be_compared_with_other_versions_are_named(tmp_pat
     other = rc.Network(Doubled(n_in=2, n=4, factor=3.0), n_out=2)
     assert swept(tmp_path, net=other).identical(swept(net=other))
     assert count(tmp_path) == 8
+
+
+@pytest.mark.parametrize("partial", [functools.partial, jax.tree_util.Partial])
+def test_arguments_that_a_function_was_given_tell_it_from_others(tmp_path, partial):
+    """Both have the name of one function of JAX."""
+    with_slope = lambda slope: network(phi=partial(jax.nn.leaky_relu, negative_slope=slope))
+    first, other = (swept(tmp_path, net=with_slope(slope)) for slope in (0.1, 0.9))
+    assert count(tmp_path) == 8
+    assert other.identical(swept(net=with_slope(0.9)))
+    assert not np.array_equal(first["loss"], other["loss"])
+
+
+def test_what_a_function_encloses_tells_networks_of_other_versions_apart(tmp_path):
+    rules = {"optimizer": {"slow": optax.sgd(1e-3, 0.9), "fast": optax.sgd(1e-1, 0.9)}}
+    first = swept(tmp_path, rules)
+    assert not np.array_equal(first["loss"][0], first["loss"][1])
+    aged(tmp_path)
+    with pytest.warns(UserWarning, match="cannot be told whether these are as they were: .*optax"):
+        assert swept(tmp_path, rules).identical(first)
+    assert count(tmp_path) == 4
+
+
+def test_networks_of_other_versions_that_cannot_be_told_apart_are_computed_again(tmp_path):
+    """Two functions of one name, which enclose nothing."""
+    vary = {"network.cell.phi": {"tanh": lambda z: jnp.tanh(z), "sine": lambda z: jnp.sin(z)}}
+    first = swept(tmp_path, vary)
+    aged(tmp_path)
+    assert swept(tmp_path, vary).identical(first)
+    assert count(tmp_path) == 8
+    only = {"network.cell.phi": {"sine": vary["network.cell.phi"]["sine"]}}
+    assert np.array_equal(swept(tmp_path, only)["loss"][0], first["loss"][1])
+
+
+def test_a_function_under_the_name_of_another_is_told_from_it(tmp_path):
+    doubled = functools.wraps(jnp.tanh)(lambda z: 2 * jnp.tanh(z))
+    first, other = (swept(tmp_path, net=network(phi=phi)) for phi in (jnp.tanh, doubled))
+    assert not np.array_equal(first["loss"], other["loss"])
 
 
 def test_a_network_that_cannot_be_computed_here_is_an_error_and_the_others_are_kept(tmp_path, monkeypatch):
