@@ -164,11 +164,9 @@ def _estimate(study: Any, out: Path) -> None:
     from recurra.studies.folder import FILE, Folder
     from recurra.studies.sweep import Sweep
 
-    folder = Folder(out)
-    if (out / FILE).is_file():
-        folder.check(study)
-        study = folder.study()
-    sweep = Sweep(study)
+    folder, sweep = Folder(out), Sweep(study)
+    if (out / FILE).is_file():  # nothing is written: it may be of another study, which this one extends
+        folder.is_extended(study, lambda groups: sweep.kept(groups).has_all())
     done = sweep.kept(folder.groups).done()
     found = sweep.estimate(sweep.networks.batches(done))
     networks = len(sweep.points) * len(study.seeds)
@@ -226,6 +224,7 @@ def tune_command(study: StudyFile, out: Out = Path("tune"), where: Where = Where
         read = Study.read(study)
         check_device()
         folder, place = Folder(out), make()
+        read.searches()  # what cannot be searched is refused before anything is written, or started elsewhere
         folder.claim(read, search=True)
         stopping.keep(stopping.raise_once)
         try:

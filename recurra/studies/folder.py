@@ -82,16 +82,21 @@ class Folder:
 
     def check(self, study: Study, has_all: Callable[[Groups], bool] | None = None) -> None:
         """Raise unless the folder belongs to this study, or to one that it extends and takes the place of."""
+        if self.is_extended(study, has_all):
+            self._write(study)
+
+    def is_extended(self, study: Study, has_all: Callable[[Groups], bool] | None = None) -> bool:
+        """Whether this study extends that of the folder, and is not the same. Raise if the folder's is another."""
         if not (differing := self._differing(study)):
-            return
+            return False
         if self.is_search():
-            is_extended = _without_trials(self._file.read_text("utf-8")) == _without_trials(study.text)
+            extends = _without_trials(self._file.read_text("utf-8")) == _without_trials(study.text)
         else:
-            is_extended = has_all is not None and has_all(self.groups)
-        if not is_extended:
+            extends = has_all is not None and has_all(self.groups)
+        if not extends:
             told = f"{self.path} belongs to another study: choose another folder for --out, or take the changes back."
             raise FolderError("\n".join([told, *differing[:40]]))
-        self._write(study)
+        return True
 
     def _write(self, study: Study, new: bool = False) -> None:
         write_whole(self._file, lambda file: file.write(study.text.encode()), new=new)

@@ -12,6 +12,9 @@ from recurra.studies.tuning.tuned import TuningError
 from recurra.training.orders import MOST, Networks
 from recurra.training.places.base import Failure, Order, Place, State
 
+#: The engine of a whole search. Trials go on from states, which compiled loops alone hand on. Finalists have none, and
+#: run on the same engine so that their losses can be compared with those of trials.
+ENGINE = "scan"
 #: networks that a core, and an accelerator, is given at once, if there are so many
 PER_CORE, PER_ACCELERATOR = 16, 1024
 
@@ -35,7 +38,7 @@ class TrialNetworks:
     def start(self, points: Sequence[Point], seeds: Sequence[int]) -> Handle:
         """A handle for a network of each point and seed. Nothing is computed yet."""
         settings = [self._study.settings(self._study.relevant(point)) for point in points]
-        every = networks_of(settings, seeds, self._x64)
+        every = networks_of(settings, seeds, self._x64, ENGINE)
         return Handle(every, range(len(points)), 0, {}, np.zeros((len(points), len(seeds)), bool))
 
     def advance(self, handle: Handle, rows: Sequence[int], stop: int) -> tuple[Handle, np.ndarray]:

@@ -72,6 +72,25 @@ class Study(Combinations):
             raise SettingsError(self.positions.say(("vary", *name.split(".")), told))
         return self.drawn(self.samples or 1)
 
+    def searches(self) -> list[tuple[Point, dict[str, Random]]]:
+        """The cases, each with the random choices to search in it; a `SettingsError` where there can be no search."""
+        found = [(case, self.space(case)) for case in self.cases()]
+        if not all(space for _, space in found):
+            raise SettingsError(
+                "There is nothing to search: `recurra tune` searches random choices, so write for example "
+                "learning_rate = { log_uniform = [1e-5, 1e-1] } under [vary]."
+            )
+        if any("steps" in space for _, space in found):
+            raise SettingsError("`steps` cannot be searched, since trials are compared after as many: list its values.")
+        if self.fixed.get("engine") == "on-chip":
+            told = (
+                "`engine` is 'on-chip', which cannot run a search: trials stop at each comparison and go on from their "
+                'states, which the on-chip engine does not hand on. Leave `engine` out, or write engine = "scan".'
+            )
+            path = ("set", "engine") if ("set", "engine") in self.positions.lines else ("engine",)
+            raise SettingsError(self.positions.say(path, told))
+        return found
+
     def space(self, case: Point) -> dict[str, Random]:
         """The random choices that have an effect in a case, or may have one, depending on others of them."""
         working = self.working(case)

@@ -6,11 +6,12 @@ from typing import TYPE_CHECKING, Any
 
 from recurra.studies.dataset import whole
 from recurra.studies.folder import Folder
-from recurra.studies.settings import Settings
+from recurra.studies.settings import Settings, SettingsError
 from recurra.studies.study import Study
 from recurra.training.folder import Groups, Kept
 from recurra.training.interrupts import Interrupted
 from recurra.training.places.base import Place
+from recurra.training.places.dispatching import Local
 from recurra.training.provenance import machine
 from recurra.training.provenance import versions as all_versions
 
@@ -41,13 +42,18 @@ class Sweep:
         return self._kept
 
     def run(self, folder: Folder, place: Place) -> list[dict[str, Any]]:
-        """Compute all that is missing, and keep each group as it is finished; what failed, and why."""
+        """Compute all that is missing, and keep each group as it is finished; what failed, and why.
+
+        What the study's engine cannot run is a `SettingsError` before anything is computed.
+        """
         from recurra.training.sweep import carry_out
 
         kept = self.kept(folder.groups)
+        done = kept.done()
+        self._check_engine(self.networks.batches(done), place)
         count = len(self.points) * len(self.study.seeds)
         label = f"{count:,} network{'s' * (count != 1)}"
-        ended = carry_out(self.networks, kept.done(), place, kept, label, True)
+        ended = carry_out(self.networks, done, place, kept, label, True)
         if ended.signal:
             raise Interrupted("The study was stopped.", self.dataset(folder), ended.signal)
         return [{"points": list(order.points), "reason": failure.reason} for order, failure in ended.failures]
@@ -60,6 +66,7 @@ class Sweep:
         """How long it will take, from a short probe of each program on this machine."""
         from recurra.training.orders import network_steps
 
+        self._check_engine(batches, Local())
         seconds, compiling = self.networks.estimate(batches)
         return {
             "programs": len(batches),
@@ -68,9 +75,38 @@ class Sweep:
             "compile_seconds": round(compiling, 1),
         }
 
+    def _check_engine(self, batches: "Sequence[Batch]", place: Place) -> None:
+        """Raise a `SettingsError` if the on-chip engine is asked for, and cannot run one of these programs."""
+        import jax
 
-def networks_of(settings: Sequence[Settings], seeds: Sequence[int], x64: bool | None = None) -> "Networks":
-    """A network of each of these settings and seed."""
+        from recurra.engine.choosing import engine_of
+        from recurra.engine.on_chip.engine import OnChipEngine
+        from recurra.engine.on_chip.fits import DoesNotFitError
+        from recurra.training.sweep import check_on_chip
+
+        engine = engine_of(self.settings[0].engine)
+        if isinstance(engine, OnChipEngine) and not _is_here(place):
+            engine = OnChipEngine(interpret=True)  # which needs no GPU: whether other machines have one is not known
+        try:
+            with jax.enable_x64(self.networks.x64):
+                check_on_chip(engine, [batch.program for batch in batches])
+        except DoesNotFitError as error:
+            raise SettingsError(str(error)) from None
+
+
+def _is_here(place: Place) -> bool:
+    """Whether a place computes on this machine."""
+    if isinstance(place, Local):
+        return True
+    from recurra.training.places.workers import Processes  # needs Dask, as all other places do
+
+    return isinstance(place, Processes)
+
+
+def networks_of(
+    settings: Sequence[Settings], seeds: Sequence[int], x64: bool | None = None, engine: str | None = None
+) -> "Networks":
+    """A network of each of these settings and seed. `engine` takes the place of that of the settings."""
     import jax
 
     from recurra.engine.experiment import KnownRows
@@ -80,7 +116,7 @@ def networks_of(settings: Sequence[Settings], seeds: Sequence[int], x64: bool | 
     with jax.enable_x64(x64):
         shapes = KnownRows()
         made = [made_of(each, shapes) for each in settings]
-        return Networks(made, seeds, jax.random.key(settings[0].key), settings[0].engine, x64)
+        return Networks(made, seeds, jax.random.key(settings[0].key), engine or settings[0].engine, x64)
 
 
 def made_of(settings: Settings, shapes: Any) -> "Made":

@@ -134,9 +134,7 @@ def sweep(
     doubles = jax.dtypes.canonicalize_dtype(np.float64) == np.float64
     networks = Networks(made, which, root, runs, doubles, at_once=is_here and folder is None)
     _check_records(networks.programs)
-    if isinstance(runs, OnChipEngine):  # before anything is trained
-        for program in networks.programs:
-            runs.check(program.experiment[0])
+    check_on_chip(runs, networks.programs)
     found = Collected((len(made), len(which)))
     found.axes["step"] = ends_of_windows(0, steps, window)
     columns = {seed: column for column, seed in enumerate(which)}
@@ -272,6 +270,13 @@ def _check_records(found: Sequence[SharedProgram]) -> None:
                 f"What is recorded has shapes {first} at some points and {other} at others, which make no table: "
                 "record something of one shape, or sweep over these points in two calls."
             )
+
+
+def check_on_chip(engine: Engine, found: Sequence[SharedProgram]) -> None:
+    """Raise before the first step if this is the on-chip engine, and it cannot run one of these programs."""
+    if isinstance(engine, OnChipEngine):
+        for program in found:
+            engine.check(program.experiment[0])
 
 
 ABOUT = {

@@ -17,10 +17,13 @@ import xarray
 
 import recurra as rc
 from recurra.cli import app, environment
+from recurra.engine.choosing import AutoEngine
+from recurra.engine.on_chip.fits import DoesNotFitError
 from recurra.saved import archive, whole_files
 from recurra.studies import folder as folders
 from recurra.studies.folder import Folder
 from recurra.studies.parts import build
+from recurra.studies.settings import SettingsError
 from recurra.studies.study import Study
 from recurra.studies.sweep import Sweep
 from recurra.training import computing
@@ -28,6 +31,7 @@ from recurra.training import folder as groups_of_folders
 from recurra.training import orders as sweeping
 from recurra.training import sweep as work
 from recurra.training.folder import FolderError
+from recurra.training.places.base import Failure
 from recurra.training.places.dask import Cluster
 
 RATES = """learners = ["rflo"]
@@ -371,6 +375,20 @@ class TestFolders:
         assert status == 2
         assert "belongs to another study" in said
         assert groups() == after
+
+    def test_a_dry_run_estimates_the_extended_study_and_writes_nothing(self, recurra, finished, tmp_path):
+        larger = RATES.replace("seeds = 3", "seeds = 4").replace("[0.001,", "[0.03, 0.001,")
+        Path("study.toml").write_text(larger)
+        before = {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*")}
+        status, shown, said = recurra("sweep", "study.toml", "--out", "out", "--dry-run")
+        assert status == 0, said
+        assert {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*")} == before
+        assert Path("out/study.toml").read_text() == RATES
+        rows = (line.split(maxsplit=1) for line in shown.splitlines())
+        found = {words[0]: words[1].strip() for words in rows if len(words) > 1}
+        assert found["Networks"] == "20 (5 points, 4 seeds)"
+        assert found["Finished"] == "12"
+        assert found["Network-steps"] == f"{8 * 60}"
 
     def test_comments_and_the_order_of_lines_are_free(self, recurra):
         varied = "[vary]\nlearning_rate = [0.01, 0.1]\ntask.t1 = [3, 4]\n"
@@ -722,6 +740,102 @@ def test_a_search_needs_something_to_search(recurra):
     status, _, said = recurra("tune", "study.toml", "--out", "tuned")
     assert status == 2
     assert "nothing to search" in one_line(said)
+
+
+# Engines
+
+
+ON_CHIP = f'engine = "on-chip"\n{RATES}'
+
+
+@pytest.mark.usefixtures("no_pages")
+@pytest.mark.parametrize("where", [[], ["--workers", "2"], ["--dry-run"]])
+def test_what_the_on_chip_engine_cannot_run_is_refused_before_anything_is_computed(recurra, where):
+    """In the words of `rc.sweep`."""
+    Path("study.toml").write_text(ON_CHIP)
+    status, shown, said = recurra("sweep", "study.toml", "--out", "out", *where)
+    assert (status, shown) == (2, "")
+    with pytest.raises(DoesNotFitError, match=r"needs an NVIDIA GPU.* or use engine='scan'\.$") as error:
+        rc.sweep(
+            rc.Network(rc.RNN(2, 3, dtype="float32"), 2),
+            rc.RFLO(),
+            rc.Add(),
+            steps=60,
+            vary={"optimizer": [0.1]},
+            engine="on-chip",
+            progress=False,
+        )
+    assert one_line(said) == f"error: {error.value}"
+    left = {path.name for path in Path("out").rglob("*") if path.is_file() and not path.name.startswith(".")}
+    assert left <= {"study.toml"}
+    Path("study.toml").write_text(RATES)  # the folder is free for what follows
+    assert recurra("sweep", "study.toml", "--out", "out", "--dry-run")[0] == 0
+
+
+@pytest.mark.usefixtures("no_pages")
+def test_only_networks_that_are_missing_must_fit_the_engine(recurra, finished):
+    """Those that were computed where there is a GPU are shown where there is none."""
+    Path("study.toml").write_text(ON_CHIP)
+    before = groups()
+    assert recurra("sweep", "study.toml", "--out", "out")[0] == 0
+    gone = min(before)
+    os.unlink(f"out/groups/{gone}")
+    status, _, said = recurra("sweep", "study.toml", "--out", "out")
+    assert status == 2
+    assert "needs an NVIDIA GPU" in one_line(said)
+    assert groups() == {name: time for name, time in before.items() if name != gone}
+
+
+class Elsewhere:
+    """A place of other machines, which fails at once."""
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        pass
+
+    def workers(self):
+        return 1
+
+    def each(self, compute, orders, asked=None):
+        return ((order, Failure("it was sent away")) for order in orders)
+
+
+def test_machines_elsewhere_may_have_a_gpu(tmp_path):
+    """All else that the engine needs is asked for here."""
+    failures = Sweep(Study.of_text(ON_CHIP)).run(Folder(tmp_path), Elsewhere())
+    assert {each["reason"] for each in failures} == {"it was sent away"}
+    with pytest.raises(SettingsError, match="it computes in float32"):
+        Sweep(Study.of_text(f'dtype = "float64"\n{ON_CHIP}')).run(Folder(tmp_path), Elsewhere())
+
+
+@pytest.mark.usefixtures("no_pages")
+@pytest.mark.parametrize("name", ["engine", "set.engine"])
+def test_a_search_on_chip_is_refused(recurra, tmp_path, name):
+    (tmp_path / "search.toml").write_text(SEARCH.replace("n = 3", f'{name} = "on-chip"\nn = 3'))
+    status, _, said = recurra("tune", "search.toml", "--out", "tuned")
+    assert status == 2
+    assert one_line(said).startswith("error: search.toml, line 2: `engine` is 'on-chip'")
+    assert "go on from their states" in said
+    assert 'engine = "scan"' in said
+    assert not os.path.exists("tuned")
+
+
+@pytest.mark.usefixtures("no_pages")
+def test_a_whole_search_runs_on_one_engine(recurra, tmp_path, monkeypatch):
+    """Where `auto` would take the on-chip engine, as on a GPU, finalists run in compiled loops as trials do."""
+    chip = rc.OnChipEngine(alike=True)
+    monkeypatch.setattr(AutoEngine, "choose", lambda *_: (chip, "the test says so"))
+    (tmp_path / "search.toml").write_text(f"{SEARCH}rungs = 2\n")
+    status, _, said = recurra("tune", "search.toml", "--out", "tuned")
+    assert status == 0, said
+    [found] = json.loads(recurra("show", "tuned", "--json")[1])
+    assert len(found["finalists"]) > 1
+    assert np.isfinite(found["chosen"]["losses"]).all()
+    status, _, said = recurra("sweep", "study.toml", "--out", "out")  # the control: there is no GPU for it here
+    assert status == 1
+    assert "DoesNotFitError" in said
 
 
 # Options

@@ -25,7 +25,6 @@ from optuna.trial import FrozenTrial, Trial, TrialState
 
 from recurra.studies.choices import Point, Random
 from recurra.studies.folder import TRIALS, Folder
-from recurra.studies.settings import SettingsError
 from recurra.studies.study import Study, TuneSettings
 from recurra.studies.tuning import sampling, storage
 from recurra.studies.tuning.importance import importance
@@ -77,19 +76,11 @@ def tune(study: Study, folder: Folder, place: Place) -> list[Tuned]:
     from recurra.studies.networks import TrialNetworks, batch_of
     from recurra.studies.sweep import window_of
 
-    cases = study.cases()
-    spaces = [study.space(case) for case in cases]
-    if not all(spaces):
-        raise SettingsError(
-            "There is nothing to search: `recurra tune` searches random choices, so write for example "
-            "learning_rate = { log_uniform = [1e-5, 1e-1] } under [vary]."
-        )
-    if any("steps" in space for space in spaces):
-        raise SettingsError("`steps` cannot be searched, since trials are compared after as many: list its values.")
+    searches = study.searches()
     doubles = lambda case, space: "float64" in getattr(space.get("dtype"), "values", [study.settings(case).dtype])
-    networks = TrialNetworks(study, place, x64=any(map(doubles, cases, spaces)))
+    networks = TrialNetworks(study, place, x64=any(itertools.starmap(doubles, searches)))
     batch, trials, found = batch_of(study, place), folder.path / TRIALS, []
-    for case, space in zip(cases, spaces, strict=True):
+    for case, space in searches:
         run = study.settings(case)
         bounds = run.steps, window_of(run), study.seeds, run.key
         found.append(tune_case(case, space, networks, study.tune, *bounds, trials, batch, _announcer(case, study)))
