@@ -15,9 +15,9 @@ from recurra.cells.reading import (
     ANY,
     NONE,
     WITH_DERIVATIVE,
-    Computed,
+    Elementwise,
     Gate,
-    Local,
+    LocalValue,
     Moved,
     NotUnitwise,
     Reader,
@@ -117,7 +117,7 @@ class _Lanes:
         for each in reader.variables:
             self.laid(each)
 
-    def laid(self, value: Local) -> tuple[np.ndarray, np.ndarray]:
+    def laid(self, value: LocalValue) -> tuple[np.ndarray, np.ndarray]:
         """The slot and the unit of each entry."""
         if id(value) not in self._laid:
             units = self.unit_of(value.units)
@@ -128,7 +128,7 @@ class _Lanes:
             elif isinstance(value, Moved):
                 slots = np.concatenate([self.laid(each)[0] for each in value.arguments])[value.places]
             else:
-                assert isinstance(value, Computed)
+                assert isinstance(value, Elementwise)
                 slots = self._computed(value, units)
             self._laid[id(value)] = slots, units
         return self._laid[id(value)]
@@ -157,10 +157,12 @@ class _Lanes:
         self.gates[slot] = rows
         return slot
 
-    def _computed(self, value: Computed, units: np.ndarray) -> np.ndarray:
+    def _computed(self, value: Elementwise, units: np.ndarray) -> np.ndarray:
         """An instruction for each combination of slots that the operation meets."""
         local = [
-            entries(self.laid(each)[0], each.shape, value.shape) for each in value.arguments if isinstance(each, Local)
+            entries(self.laid(each)[0], each.shape, value.shape)
+            for each in value.arguments
+            if isinstance(each, LocalValue)
         ]
         known = {
             i: entries(np.asarray(each.value), np.shape(each.value), value.shape)
@@ -248,7 +250,7 @@ class _Lanes:
             weights=self._weights(tuple(gates.values())),
         )
 
-    def _next(self, before: Local, after: Local) -> Iterator[tuple[int, int]]:
+    def _next(self, before: LocalValue, after: LocalValue) -> Iterator[tuple[int, int]]:
         """The slot of each state variable of a leaf, and that of its next value."""
         slots, _ = self.laid(before)
         then = np.broadcast_to(self.laid(after)[0], slots.size)
@@ -275,7 +277,7 @@ class _Lanes:
         """The state variable whose next value the step returns beside the carry."""
         name = self.reader.returned
         value = self.reader.values.get(name) if isinstance(name, int) else None
-        if not isinstance(value, Local) or id(value) not in self._laid:
+        if not isinstance(value, LocalValue) or id(value) not in self._laid:
             return None
         slots, units = self.laid(value)
         is_whole = len(set(slots.tolist())) == 1 and np.array_equal(units, np.arange(self.n))

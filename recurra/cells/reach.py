@@ -41,7 +41,7 @@ ALONG = {
 Numbers = Int[np.ndarray, " _"]
 
 
-class Known(NamedTuple):
+class Constant(NamedTuple):
     """A constant of the program, or what is computed from constants alone."""
 
     value: Any
@@ -143,9 +143,9 @@ class Sets:
         """The sets of a program's results, each with the result's shape and type."""
         written = flat(program, len(program.jaxpr.outvars))
         is_traced = lambda value: isinstance(value, jax.core.Tracer)
-        values = {name: _nothing(c) if is_traced(c) else Known(c) for name, c in written.constants.items()}
+        values = {name: _nothing(c) if is_traced(c) else Constant(c) for name, c in written.constants.items()}
         values |= dict(zip(written.inputs, given, strict=True))
-        value_of = lambda name: Known(name.val) if isinstance(name, Literal) else values[name]
+        value_of = lambda name: Constant(name.val) if isinstance(name, Literal) else values[name]
         for operation in written.operations:
             results = self._results(operation, [value_of(name) for name in operation.arguments])
             values |= dict(zip(operation.results, results, strict=True))
@@ -155,8 +155,8 @@ class Sets:
         """The sets of the results of one operation."""
         name, parameters = operation.name, operation.equation.params
         results = [var.aval for var in operation.equation.outvars]
-        if all(isinstance(each, Known) for each in arguments) and (name in {"iota", *ELEMENTWISE, *MOVES}):
-            return [Known(value) for value in operation.bind(*(each.value for each in arguments))]
+        if all(isinstance(each, Constant) for each in arguments) and (name in {"iota", *ELEMENTWISE, *MOVES}):
+            return [Constant(value) for value in operation.bind(*(each.value for each in arguments))]
         if name == "stop_gradient" or not any(map(_is_any, arguments)):
             return list(map(_nothing, results))
         parts = [each if isinstance(each, tuple | list) else (each,) for each in parameters.values()]
@@ -169,14 +169,14 @@ class Sets:
             return [self.unions(np.stack(each, axis=1)) for each in zip(*branches, strict=True)]
         if name in ELEMENTWISE:
             return [self.unions(_side_by_side(name, arguments, math.prod(results[0].shape)))]
-        if name in MOVES and all(isinstance(each, Known) for each in arguments[MOVES[name] or len(arguments) :]):
+        if name in MOVES and all(isinstance(each, Constant) for each in arguments[MOVES[name] or len(arguments) :]):
             return _moved(operation, arguments, MOVES[name] or len(arguments))
         if name in ALONG and len(arguments) == len(results) == 1:
             axes = parameters["axes"] if "axes" in parameters else (parameters["axis"],)
             return [self._along(arguments[0], operation.equation.invars[0].aval.shape, axes, results[0].shape)]
         if name == "dot_general":
             return [self._product(operation, arguments)]
-        everything = self.union(np.concatenate([each for each in arguments if not isinstance(each, Known)]))
+        everything = self.union(np.concatenate([each for each in arguments if not isinstance(each, Constant)]))
         return [np.full(math.prod(result.shape), everything) for result in results]
 
     def _along(self, numbers: Numbers, shape: tuple[int, ...], axes: Sequence[int], after: tuple[int, ...]) -> Numbers:
@@ -203,11 +203,11 @@ class Sets:
         shapes = [laid_out(i, np.zeros(var.aval.shape)).shape for i, var in enumerate(operation.equation.invars)]
         (b, m, _), (_, n, _) = shapes
         sets = [
-            np.zeros(shape, int) if isinstance(each, Known) else laid_out(i, each)
+            np.zeros(shape, int) if isinstance(each, Constant) else laid_out(i, each)
             for i, (each, shape) in enumerate(zip(arguments, shapes, strict=True))
         ]
         is_term = [
-            laid_out(i, np.asarray(each.value)) != 0 if isinstance(each, Known) else np.ones(shape, bool)
+            laid_out(i, np.asarray(each.value)) != 0 if isinstance(each, Constant) else np.ones(shape, bool)
             for i, (each, shape) in enumerate(zip(arguments, shapes, strict=True))
         ]
         found = np.zeros((b, m, n), int)
@@ -219,7 +219,7 @@ class Sets:
 
 def _is_any(each: Any) -> bool:
     """Whether an entry of a value is computed from a source."""
-    return not isinstance(each, Known) and bool(np.any(each))
+    return not isinstance(each, Constant) and bool(np.any(each))
 
 
 def _nothing(like: Any) -> Numbers:
@@ -227,20 +227,20 @@ def _nothing(like: Any) -> Numbers:
 
 
 def _numbers(each: Any, like: Any) -> Numbers:
-    return _nothing(like) if isinstance(each, Known) else each
+    return _nothing(like) if isinstance(each, Constant) else each
 
 
 def _side_by_side(name: str, arguments: list[Any], size: int) -> Int[np.ndarray, "entries _"]:
     """The sets of an elementwise operation's arguments. A factor that is always zero stops those of the other."""
     columns = []
     for i, each in enumerate(arguments):
-        if isinstance(each, Known):
+        if isinstance(each, Constant):
             continue
         column, counts = np.broadcast_to(each, size), True
-        known = [other.value for other in arguments if isinstance(other, Known)]
+        known = [other.value for other in arguments if isinstance(other, Constant)]
         if name == "mul" and known:
             counts = np.ravel(known[0]) != 0
-        if name == "select_n" and isinstance(arguments[0], Known):
+        if name == "select_n" and isinstance(arguments[0], Constant):
             counts = np.ravel(arguments[0].value).astype(int) == i - 1
         columns.append(np.where(counts, column, 0))
     return np.stack(columns, axis=1)
@@ -250,7 +250,7 @@ def _moved(operation: Operation, arguments: list[Any], moved: int) -> list[Numbe
     """An entry has the set that it had at its former place; one that had no place has the empty set."""
     shapes = [var.aval.shape for var in operation.equation.invars[:moved]]
     numbers = [
-        np.zeros(shape, np.int32) if isinstance(each, Known) else each.astype(np.int32).reshape(shape)
+        np.zeros(shape, np.int32) if isinstance(each, Constant) else each.astype(np.int32).reshape(shape)
         for each, shape in zip(arguments, shapes, strict=False)
     ]
     results = operation.bind(*map(jnp.asarray, numbers), *(each.value for each in arguments[moved:]))

@@ -48,7 +48,7 @@ class NotUnitwise(Exception):  # noqa: N818  (what it says of a step)
         super().__init__(f"it {why}" if line is None else f"{line}, {why}")
 
 
-class Local:
+class LocalValue:
     """A value that acts on one unit at a time.
 
     `units` has for each entry the unit it belongs to, as they are counted while reading. `keys` tell which entries are
@@ -59,29 +59,29 @@ class Local:
         self.shape, self.units, self.keys = shape, units, keys
 
 
-class Variable(Local):
+class Variable(LocalValue):
     """A leaf of the carry."""
 
     leaf: int
 
 
-class Gate(Local):
+class Gate(LocalValue):
     """A value that was sealed."""
 
     name: Name
 
 
-class Computed(Local):
+class Elementwise(LocalValue):
     """The result of an elementwise operation."""
 
     operation: Operation
-    arguments: list[Local | Known]
+    arguments: list[LocalValue | Known]
 
 
-class Moved(Local):
+class Moved(LocalValue):
     """Entries of other values; `places` counts through all of them."""
 
-    arguments: list[Local]
+    arguments: list[LocalValue]
     places: np.ndarray
 
 
@@ -104,7 +104,7 @@ class Reader:
         self.widths: dict[Source, int] = {}
         self.gates: dict[Name, Gate] = {}
         #: carried values that met weights: by what they are, and by where they did
-        self.sources: dict[Source, tuple[Local, Operation]] = {}
+        self.sources: dict[Source, tuple[LocalValue, Operation]] = {}
         self._heard: dict[Name, Affine] = {}
         #: the operations on known and affine values
         self._linear: list[tuple[int, Operation]] = []
@@ -143,9 +143,9 @@ class Reader:
                 self._linear.append((place, operation))
             return [same]
         if self._meets_weights(operation, arguments):
-            hear = lambda i, each: self._hear(place, i, operation, each) if isinstance(each, Local) else each
+            hear = lambda i, each: self._hear(place, i, operation, each) if isinstance(each, LocalValue) else each
             arguments = [hear(i, each) for i, each in enumerate(arguments)]
-        is_local = any(isinstance(each, Local) for each in arguments)
+        is_local = any(isinstance(each, LocalValue) for each in arguments)
         if not is_local and (linear := linear_in(operation, arguments)):
             self._linear.append((place, operation))
             return applied(operation, arguments, linear, self.widths)
@@ -161,13 +161,13 @@ class Reader:
 
     def _meets_weights(self, operation: Operation, arguments: list[Any]) -> bool:
         """Whether carried values are multiplied with weights here, or put beside an input that will be."""
-        local = [each for each in arguments if isinstance(each, Local)]
+        local = [each for each in arguments if isinstance(each, LocalValue)]
         if not local or len(local) == len(arguments) or any(each.keys is None for each in local):
             return False
         has_known = any(isinstance(each, Known) for each in arguments)
         return operation.name == "concatenate" or (operation.name == "dot_general" and has_known)
 
-    def _hear(self, place: int, i: int, operation: Operation, value: Local) -> Affine:
+    def _hear(self, place: int, i: int, operation: Operation, value: LocalValue) -> Affine:
         """A carried value as entries of a source."""
         assert value.keys is not None
         number = {key: i for i, key in enumerate(dict.fromkeys(value.keys.tolist()))}
@@ -178,9 +178,9 @@ class Reader:
         self._heard[place, i] = heard = Affine({source: picked}, None)
         return heard
 
-    def _gate_of(self, place: Any, i: int, value: Any) -> Local:
+    def _gate_of(self, place: Any, i: int, value: Any) -> LocalValue:
         """A value as a local one: what is known or affine becomes a gate."""
-        if isinstance(value, Local):
+        if isinstance(value, LocalValue):
             return value
         where = self._outputs[i] if place == "carry" else self.flat.operations[place].arguments[i]
         name = where if isinstance(where, int) and (place, i) not in self._heard else (place, i)
@@ -198,16 +198,16 @@ class Reader:
         variable.leaf = leaf
         return variable
 
-    def _computed(self, operation: Operation, arguments: list[Any]) -> Computed:
+    def _computed(self, operation: Operation, arguments: list[Any]) -> Elementwise:
         shape = operation.equation.outvars[0].aval.shape
         units = np.full(math.prod(shape), ANY)
         for each in arguments:
-            if isinstance(each, Local):
+            if isinstance(each, LocalValue):
                 units = self._joined(units, entries(each.units, each.shape, shape), operation)
-        found = Computed(shape, units)
+        found = Elementwise(shape, units)
         found.operation, found.arguments = operation, arguments
         columns = [
-            (each.keys, each.shape) if isinstance(each, Local) else (np.asarray(each.value), np.shape(each.value))
+            (each.keys, each.shape) if isinstance(each, LocalValue) else (np.asarray(each.value), np.shape(each.value))
             for each in arguments
         ]
         if all(column is not None for column, _ in columns):
@@ -243,7 +243,7 @@ class Reader:
         if operation.name == "dot_general":
             if not any(isinstance(each, Known) for each in arguments):
                 return "multiplies values with each other that this step has computed, across units"
-            if not any(isinstance(each, Local) and self._reaches_carry(each) for each in arguments):
+            if not any(isinstance(each, LocalValue) and self._reaches_carry(each) for each in arguments):
                 return "multiplies weights with a nonlinear function of the input"
             return "multiplies weights with what this step has already computed from weights"
         if operation.name in ("scan", "while", "cond"):

@@ -82,7 +82,7 @@ class Carry(NamedTuple):
     recorder: PyTree
 
 
-class Kept(NamedTuple):
+class StepRecord(NamedTuple):
     """What is kept of a step. `labelled` tells whether there was a label, in any stream; None: there always is."""
 
     loss: Float[Array, ""]
@@ -227,7 +227,7 @@ class Experiment(eqx.Module):
             for name, own in self.step.own_keys(keys.noise).items()
         }
 
-    def take(self, carry: Carry, row: tuple[Rows, PyTree], t: Int[Array, ""]) -> tuple[Carry, Kept]:
+    def take(self, carry: Carry, row: tuple[Rows, PyTree], t: Int[Array, ""]) -> tuple[Carry, StepRecord]:
         """Step t on a row of `draw`: what goes on to the next, and what is kept. The first `horizon` are `observe`d.
 
         For the learners in `later` the caller calls `end_round`.
@@ -244,7 +244,7 @@ class Experiment(eqx.Module):
             labelled = None if rows.present is None else jnp.any(rows.present)
             learning = learning._replace(t=None)
         state, records = (None, {}) if self.recorder is None else self.recorder(carry.recorder, outcome, t)
-        return Carry(learning, carry.task, state), Kept(outcome.loss, labelled, records)
+        return Carry(learning, carry.task, state), StepRecord(outcome.loss, labelled, records)
 
     def observe(self, carry: Carry, row: tuple[Rows, PyTree], t: Int[Array, ""]) -> Carry:
         """Step t before `horizon`: no label has come, and nothing is learned or kept."""

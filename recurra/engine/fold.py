@@ -12,12 +12,12 @@ import jax.numpy as jnp
 from jaxtyping import Array, Int, PyTree
 
 from recurra.engine.compiling import jitted
-from recurra.engine.experiment import Carry, Experiment, Kept, Keys
+from recurra.engine.experiment import Carry, Experiment, Keys, StepRecord
 from recurra.engine.tuning import STRIDE, UNROLLED_STEPS
 from recurra.tasks.base import BLOCK
 
 #: what goes on to the next step, and what was kept so far
-Running = tuple[Carry, Kept]
+Running = tuple[Carry, StepRecord]
 
 
 def take(experiment: Experiment, carry: Carry, row: PyTree[Array], t: Int[Array, ""]) -> Running:
@@ -105,7 +105,7 @@ def _by_strides(
     keys: Keys,
     start: Int[Array, ""],
     stop: Int[Array, ""],
-    records: Kept,
+    records: StepRecord,
 ) -> Running:
     length = stride_of(experiment)
     every, drawn = experiment.round or length, math.lcm(BLOCK, length)

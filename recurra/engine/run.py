@@ -28,7 +28,7 @@ from jaxtyping import Array, Float, Int, Key, PyTree
 
 from recurra.engine import tuning
 from recurra.engine.compiling import compiled
-from recurra.engine.experiment import Carry, Experiment, Kept, Keys, Start
+from recurra.engine.experiment import Carry, Experiment, Keys, Start, StepRecord
 from recurra.engine.fold import Running
 from recurra.engine.hardware import bytes_of, check_fits, cores
 from recurra.engine.plan import Plan
@@ -250,7 +250,7 @@ class MembersRun:
             how = self._plan.capacity, strides and self._has_strides
             return jax.block_until_ready(self._take(self._advance_one, self._experiment, *group, *bounds, *how))
 
-    def _averaged(self, kept: Kept, steps: int) -> tuple[Array, Array]:
+    def _averaged(self, kept: StepRecord, steps: int) -> tuple[Array, Array]:
         with self._there():
             return averaged(kept.loss, steps, self._every, self._device.platform)
 

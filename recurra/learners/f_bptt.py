@@ -14,7 +14,7 @@ from recurra.learners.base import About, FutureFacing
 from recurra.learners.history import Credits, ago, back, no_credit, put
 
 
-class Segment(NamedTuple):
+class Window(NamedTuple):
     """The traces of steps t-T..t, in a ring, and the credit of each so far, oldest first."""
 
     traces: PyTree[Array]
@@ -35,10 +35,10 @@ class FutureBPTT(FutureFacing):
     def __check_init__(self) -> None:
         checks.whole(self, "T")
 
-    def init(self, cell: Cell, weights: Weights, key: PRNGKeyArray, n_out: int) -> Segment:
-        return Segment(cell.differing(cell.no_traces(weights, self.T + 1)), no_credit(cell, self.T + 1))
+    def init(self, cell: Cell, weights: Weights, key: PRNGKeyArray, n_out: int) -> Window:
+        return Window(cell.differing(cell.no_traces(weights, self.T + 1)), no_credit(cell, self.T + 1))
 
-    def credit(self, tick: Tick, state: Segment) -> tuple[Credit, Any, Segment]:
+    def credit(self, tick: Tick, state: Window) -> tuple[Credit, Any, Window]:
         traces = put(state.traces, tick.t, tick.cell.differing(tick.trace))
         trace = lambda lag: eqx.combine(ago(traces, tick.t, lag), tick.trace)  # what never differs is the present's
         cbar = tick.cell.dense_credit(tick.cbar)
@@ -53,4 +53,4 @@ class FutureBPTT(FutureFacing):
         c = jax.tree.map(lambda c, more, now: jnp.concatenate([c[1:] + more, now[None]]), state.credit, reached, cbar)
         # Before step T there is no step t - T yet, so nothing is emitted.
         oldest = tuple(jnp.where(tick.t >= self.T, rows[0], 0) for rows in c)
-        return oldest, trace(self.T), Segment(traces, c)
+        return oldest, trace(self.T), Window(traces, c)

@@ -62,22 +62,22 @@ def contracted(cell: Cell, weights: Weights, c: Credit, M: Blocks) -> Weights:
     return ravel_pytree(weights)[1](taken(cM, P.place))
 
 
-def pattern(cell: Cell, weights: Weights) -> "Pattern":
+def pattern(cell: Cell, weights: Weights) -> "Reached":
     """P, made once for all cells of the same program."""
     about = description(cell, weights)
     try:
         hash(about)
     except TypeError:  # a module holds arrays of NumPy's
-        return Pattern(reach(*about))
+        return Reached(reach(*about))
     return _kept(*about)
 
 
 @functools.lru_cache(maxsize=16)
-def _kept(structure: Any, leaves: tuple[Any, ...]) -> "Pattern":
-    return Pattern(reach(structure, leaves))
+def _kept(structure: Any, leaves: tuple[Any, ...]) -> "Reached":
+    return Reached(reach(structure, leaves))
 
 
-class Pattern:
+class Reached:
     """P as `blocks`: tables (rows, columns) of blocks with equally many rows and equally many columns."""
 
     def __init__(self, found: Reach):
@@ -107,10 +107,10 @@ class Pattern:
             row[each] = True
         disturbs = together.astype(np.float32) @ heard.T.astype(np.float32) > 0
         is_reached = np.diagonal(together)
-        self.Mbar, self.J = Rows(together, is_reached), Rows(disturbs | disturbs.T, is_reached)
+        self.Mbar, self.J = RowSums(together, is_reached), RowSums(disturbs | disturbs.T, is_reached)
 
 
-class Rows:
+class RowSums:
     """Rows of a matrix in a few sums, without two in one that disturb each other (Curtis, Powell and Reid 1974)."""
 
     def __init__(self, disturbs: Bool[np.ndarray, "S S"], is_used: Bool[np.ndarray, " S"]):

@@ -18,7 +18,7 @@ MANY = 64
 SIZES = (0, 1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 128, 256, 512, 1024)
 
 
-class Groups:
+class RowGroups:
     """The members of groups, in tables of groups of similar size. Tables are filled up with the number of members."""
 
     def __init__(self, group_of: Int[np.ndarray, " count"], groups: int):

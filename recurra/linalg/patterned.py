@@ -16,7 +16,7 @@ import numpy as np
 from jaxtyping import Array, Float, Int
 
 from recurra.linalg import products
-from recurra.linalg.groups import Groups, grouped, taken, with_zero
+from recurra.linalg.groups import RowGroups, grouped, taken, with_zero
 from recurra.linalg.places import Patterned, Places
 
 
@@ -70,12 +70,12 @@ class Listed(Places):
         return grouped(self.columns, self.shape[1])
 
     @functools.cached_property
-    def rows_apart(self) -> Groups:
-        return Groups(self.rows, self.shape[0])
+    def rows_apart(self) -> RowGroups:
+        return RowGroups(self.rows, self.shape[0])
 
     @functools.cached_property
-    def columns_apart(self) -> Groups:
-        return Groups(self.columns, self.shape[1])
+    def columns_apart(self) -> RowGroups:
+        return RowGroups(self.columns, self.shape[1])
 
     @functools.cached_property
     def diagonal(self) -> Int[np.ndarray, " n"]:

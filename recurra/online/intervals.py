@@ -16,7 +16,7 @@ import numpy as np
 from recurra.online import keeping
 from recurra.online.model import Online
 from recurra.online.race import Race
-from recurra.online.rows import Rows, many_rows, one_row
+from recurra.online.rows import GivenRows, many_rows, one_row
 from recurra.online.settling import Waiting, labels_of
 
 #: a step as a part of the mean absolute error, and the rows over which that is averaged
@@ -107,7 +107,7 @@ class Intervals:
         """Take many rows with their labels; the bits are those of `learn_one` in a loop."""
         return self.take(many_rows(self._step, X, Y))
 
-    def take(self, rows: Rows) -> Ranged:
+    def take(self, rows: GivenRows) -> Ranged:
         """Predict checked rows, learn from them, and follow how often labels lie inside the ranges."""
         predictions = self.model.take(rows)
         labels, present = labels_of(rows, self._shape)

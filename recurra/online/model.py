@@ -18,7 +18,7 @@ from recurra.network import NetworkWeights
 from recurra.online import keeping
 from recurra.online.diverging import Diverged, Watch, grown, norms_of
 from recurra.online.program import ROWS, Kind, Packing, Program, no_outs, program_of
-from recurra.online.rows import Origins, Rows, explain, many_rows, one_label, one_row
+from recurra.online.rows import GivenRows, Origins, explain, many_rows, one_label, one_row
 from recurra.online.step import OnlineState, OnlineStep
 from recurra.saved.trees import arrays_of
 from recurra.step import LearningState
@@ -240,7 +240,7 @@ class Online:
         """The norm of each part of the state: weights, what the learner keeps, and the rest."""
         return norms_of(self.state)
 
-    def take(self, rows: Rows) -> np.ndarray:
+    def take(self, rows: GivenRows) -> np.ndarray:
         """Take all rows, or none if something is wrong with one of them."""
         if self._waiting and not self.horizon:
             raise ValueError("A row waits for its label: call `label_one` before a row that brings its own.")
@@ -265,7 +265,7 @@ class Online:
         self._waiting, self.rows = self._waiting + filling, self.rows + count
         return np.concatenate(outs) if outs else np.zeros((0, *self._shape))
 
-    def _call(self, kind: Kind, rows: Rows, start: int = 0) -> tuple[np.ndarray, tuple[Any, ...]]:
+    def _call(self, kind: Kind, rows: GivenRows, start: int = 0) -> tuple[np.ndarray, tuple[Any, ...]]:
         """Predictions for at most `ROWS` rows, and the state after them. `start` rows of the same call were taken."""
         count, before = len(rows.x), self._origins
         if not before.are_known:
@@ -280,7 +280,7 @@ class Online:
         predictions = outs[:count, :-1].reshape((*rows.present.shape, self.n_out))
         return self._origins.added(predictions, before, rows, self.horizon).reshape(count, *self._shape), after
 
-    def _filled(self, rows: Rows) -> np.ndarray:
+    def _filled(self, rows: GivenRows) -> np.ndarray:
         """The numbers that a program takes."""
         count, buffer, n = len(rows.x), self._buffer, self.step.n_in
         if rows.y.shape[-1] != self.step.n_out:  # credit has a width of its own
@@ -293,7 +293,7 @@ class Online:
         buffer[ROWS, 0, 0] = count
         return buffer
 
-    def _complain(self, kind: Kind, rows: Rows, start: int) -> NoReturn:
+    def _complain(self, kind: Kind, rows: GivenRows, start: int) -> NoReturn:
         """Say what is not finite, and why.
 
         What is not finite may reach an output only some rows later. So rows are taken again, one at a time.

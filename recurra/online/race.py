@@ -12,7 +12,7 @@ from recurra.engine.settings import settings_of_this_thread
 from recurra.online import keeping
 from recurra.online.diverging import Diverged
 from recurra.online.model import Online
-from recurra.online.rows import Rows, many_rows, one_row
+from recurra.online.rows import GivenRows, many_rows, one_row
 from recurra.online.settling import Waiting, labels_of
 
 
@@ -123,7 +123,7 @@ class Race:
         race._waiting.restore(waiting)
         return race
 
-    def take(self, rows: Rows) -> np.ndarray:
+    def take(self, rows: GivenRows) -> np.ndarray:
         """Take all rows, or none if something is wrong with one of them."""
         kept = [model.kept() for model in self.models.values()]
         own = self._loss, self._count, self._waiting.copy(), self.left, self._why
@@ -135,7 +135,7 @@ class Race:
             self._loss, self._count, self._waiting, self.left, self._why = own
             raise
 
-    def _taken(self, rows: Rows) -> np.ndarray:
+    def _taken(self, rows: GivenRows) -> np.ndarray:
         number, found = self.rows, self._all(rows)
         leaving = {name: error for name, (_, error) in zip(self.models, found, strict=True) if error is not None}
         each = np.stack([predictions for predictions, _ in found], axis=1)  # (rows, models, ...)
@@ -152,7 +152,7 @@ class Race:
             raise Diverged(f"All models of the race have diverged, the last at row {row:,}. {self._why[name]}", row)
         return out
 
-    def _all(self, rows: Rows) -> list[tuple[np.ndarray, Diverged | None]]:
+    def _all(self, rows: GivenRows) -> list[tuple[np.ndarray, Diverged | None]]:
         """What `_run` returns of every model; for many rows, and at first, in threads: compiled code holds no lock."""
         if len(rows.x) == 1 and self.rows > self.horizon:
             return [self._run(name, rows) for name in self.models]
@@ -165,7 +165,7 @@ class Race:
         with ThreadPoolExecutor(cores()) as pool:
             return list(pool.map(run, self.models))
 
-    def _run(self, name: str, rows: Rows) -> tuple[np.ndarray, Diverged | None]:
+    def _run(self, name: str, rows: GivenRows) -> tuple[np.ndarray, Diverged | None]:
         """A model's predictions, nan from the row on at which it diverged, and the error it raised there."""
         model, nothing = self.models[name], np.full((len(rows.x), *self._shape), np.nan)
         if name in self.left:

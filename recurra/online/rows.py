@@ -16,7 +16,7 @@ from recurra.online.step import OnlineStep
 from recurra.step import GivenCredit, GivenError
 
 
-class Rows(NamedTuple):
+class GivenRows(NamedTuple):
     """Inputs and labels, (rows, streams, numbers), and which labels are there, (rows, streams).
 
     `target` is what the labels are: labels themselves, or errors or credit in their place.
@@ -27,30 +27,30 @@ class Rows(NamedTuple):
     present: np.ndarray
     target: type = jax.Array
 
-    def part(self, start: int, stop: int) -> "Rows":
+    def part(self, start: int, stop: int) -> "GivenRows":
         """Some of the rows."""
-        return Rows(self.x[start:stop], self.y[start:stop], self.present[start:stop], self.target)
+        return GivenRows(self.x[start:stop], self.y[start:stop], self.present[start:stop], self.target)
 
 
-def one_row(step: OnlineStep, x: Any, y: Any) -> Rows:
+def one_row(step: OnlineStep, x: Any, y: Any) -> GivenRows:
     """A single row; None for y if it has no label."""
     streams = step.learning.streams
-    return Rows(_shaped(x, "x", 1, streams, step.n_in), *_labels(step, y, "y", 1))
+    return GivenRows(_shaped(x, "x", 1, streams, step.n_in), *_labels(step, y, "y", 1))
 
 
-def one_label(step: OnlineStep, y: Any) -> Rows:
+def one_label(step: OnlineStep, y: Any) -> GivenRows:
     """A label without its row; None if there is none."""
-    return Rows(np.zeros((1, step.learning.streams, step.n_in)), *_labels(step, y, "y", 1))
+    return GivenRows(np.zeros((1, step.learning.streams, step.n_in)), *_labels(step, y, "y", 1))
 
 
-def many_rows(step: OnlineStep, X: Any, Y: Any) -> Rows:
+def many_rows(step: OnlineStep, X: Any, Y: Any) -> GivenRows:
     """Many rows; None for Y if none has a label."""
     streams, n_in = step.learning.streams, step.n_in
     X = _numbers(X, "X")
     wanted = (n_in,) if streams == 1 else (streams, n_in)
     if X.ndim < 2 or X.shape[1:] != wanted:
         raise ValueError(f"`X` must have shape {_words('rows', wanted)}, and has {X.shape}.")
-    return Rows(X.reshape(len(X), streams, n_in), *_labels(step, Y, "Y", len(X)))
+    return GivenRows(X.reshape(len(X), streams, n_in), *_labels(step, Y, "Y", len(X)))
 
 
 def _labels(step: OnlineStep, y: Any, name: str, count: int) -> tuple[np.ndarray, np.ndarray, type]:
@@ -116,7 +116,9 @@ def _words(first: str, others: tuple[int, ...]) -> str:
     return f"({first}, {', '.join(map(str, others))})"
 
 
-def explain(rows: Rows, i: int, number: int, dtype: np.dtype, origins: tuple[np.ndarray, np.ndarray]) -> str | None:
+def explain(
+    rows: GivenRows, i: int, number: int, dtype: np.dtype, origins: tuple[np.ndarray, np.ndarray]
+) -> str | None:
     """What is wrong with row i of these, which is row `number` of the stream; None if it is not the row.
 
     From inputs and labels these `origins` are subtracted before they are rounded.
@@ -159,7 +161,7 @@ class Origins(NamedTuple):
         """Whether nothing is missing."""
         return not self.needs_x and not any(self.needs_y)
 
-    def after(self, rows: Rows, dtype: np.dtype) -> "Origins":
+    def after(self, rows: GivenRows, dtype: np.dtype) -> "Origins":
         """With what these rows tell."""
         x, y, needs_x, needs_y = self
         with np.errstate(over="ignore"):
@@ -178,7 +180,7 @@ class Origins(NamedTuple):
         wider = lambda values, width: np.pad(values, ((0, 0), (0, width - values.shape[1])))
         return self._replace(x=wider(self.x, step.n_in), y=wider(self.y, step.n_out))
 
-    def added(self, predictions: np.ndarray, before: "Origins", rows: Rows, horizon: int) -> np.ndarray:
+    def added(self, predictions: np.ndarray, before: "Origins", rows: GivenRows, horizon: int) -> np.ndarray:
         """Predictions, (rows, streams, n_out), at their level. Before the first label nothing is known of that."""
         if self.y is before.y:
             return predictions + self.y

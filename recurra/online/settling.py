@@ -7,7 +7,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from recurra.online.rows import Rows
+from recurra.online.rows import GivenRows
 
 #: takes what was predicted, and the label it should have been
 Settle = Callable[[np.ndarray, Any], None]
@@ -49,7 +49,7 @@ class Waiting:
         self._queue = deque(np.asarray(waiting))
 
 
-def labels_of(rows: Rows, shape: tuple[int, ...]) -> tuple[np.ndarray, np.ndarray]:
+def labels_of(rows: GivenRows, shape: tuple[int, ...]) -> tuple[np.ndarray, np.ndarray]:
     """Labels in the shape of predictions, and whether each row has one in every stream."""
     if rows.target is not jax.Array:  # what is given in their place tells no truth
         return np.zeros((len(rows.y), *shape)), np.zeros(len(rows.y), bool)

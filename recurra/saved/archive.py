@@ -30,7 +30,7 @@ import numpy as np
 from recurra import __version__
 from recurra.engine.hardware import check_fits
 from recurra.saved import headers
-from recurra.saved.headers import DTYPES, LONGEST, Place
+from recurra.saved.headers import DTYPES, LONGEST, ArrayEntry
 from recurra.saved.whole_files import write_whole
 
 T = TypeVar("T")
@@ -187,7 +187,7 @@ def _filled(path: Path, file: BufferedReader, room: int) -> np.ndarray:
 
 
 def _verified(
-    about: Mapping[str, str], places: Mapping[str, Place], data: np.ndarray
+    about: Mapping[str, str], places: Mapping[str, ArrayEntry], data: np.ndarray
 ) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
     """The arrays, which share the memory of `data`, and the document; ValueError if they are not as they were."""
     pieces = {name: data[place.start : place.stop] for name, place in places.items()}

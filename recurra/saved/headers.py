@@ -36,7 +36,7 @@ MOST_AXES = 32
 LONGEST_INT, LONGEST_FLOAT = 20, 40
 
 
-class Place(NamedTuple):
+class ArrayEntry(NamedTuple):
     """An array's type and shape, and from where to where its bytes lie in the data."""
 
     dtype: str
@@ -58,7 +58,7 @@ def parsed(text: str) -> Any:
         raise ValueError("it is nested too deeply") from None
 
 
-def places(header: Mapping[str, Any], room: int) -> dict[str, Place]:
+def places(header: Mapping[str, Any], room: int) -> dict[str, ArrayEntry]:
     """Where each array lies. ValueError unless the arrays fill the `room` bytes of data without gaps or overlaps."""
     found = {name: _place(name, entry) for name, entry in header.items() if name != METADATA}
     end = 0
@@ -103,7 +103,7 @@ def dtype_name(array: np.ndarray) -> str:
     return next(name for name, dtype in DTYPES.items() if dtype == array.dtype)
 
 
-def _place(name: str, entry: Any) -> Place:
+def _place(name: str, entry: Any) -> ArrayEntry:
     if not isinstance(entry, dict) or set(entry) != {"dtype", "shape", "data_offsets"}:
         raise ValueError(f"it says of the array {name!r} something else than its dtype, shape and data_offsets")
     dtype, shape, offsets = entry["dtype"], entry["shape"], entry["data_offsets"]
@@ -115,7 +115,7 @@ def _place(name: str, entry: Any) -> Place:
     # NumPy multiplies all axes but those of length 0, so these must not be large together either.
     if math.prod(max(size, 1) for size in shape) >= 2**56 or math.prod(shape) * DTYPES[dtype].itemsize != stop - start:
         raise ValueError(f"the shape of the array {name!r} does not fit the {stop - start} bytes that it has")
-    return Place(dtype, tuple(shape), start, stop)
+    return ArrayEntry(dtype, tuple(shape), start, stop)
 
 
 def _are_counts(values: Any) -> bool:

@@ -48,14 +48,14 @@ class _Written:
         return min(numbers) > 0 and max(numbers) >= MANY_TIMES * min(numbers)
 
 
-class Listed(_Written):
+class ListedValues(_Written):
     """Values in a list."""
 
     def __len__(self) -> int:
         return len(self.values)
 
 
-class Together(Listed):
+class Together(ListedValues):
     """The values of a setting in [[points]]; `rows` of the study says which point has which."""
 
 
@@ -161,8 +161,8 @@ class Choices(_Written):
 #: what is searched or drawn
 Random = Uniform | Choices
 #: what is gone through value by value
-Gone = Listed | Spaced
-Varied = Listed | Spaced | Uniform | Choices
+Gone = ListedValues | Spaced
+Varied = ListedValues | Spaced | Uniform | Choices
 
 
 @dataclass(frozen=True)

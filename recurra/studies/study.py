@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from recurra.studies.choices import Combinations, Listed, Point, Random, Varied
+from recurra.studies.choices import Combinations, ListedValues, Point, Random, Varied
 from recurra.studies.effects import effective
 from recurra.studies.reading.checks import check_built, check_effects, check_samples, check_size
 from recurra.studies.reading.problems import Positions, Problems, parsed
@@ -47,7 +47,7 @@ class Study(Combinations):
         problems = Problems(positions)
         found = Tables(table, problems)
         problems.stop()
-        several: dict[str, Varied] = {"learner": Listed(found.learners)} if len(found.learners) > 1 else {}
+        several: dict[str, Varied] = {"learner": ListedValues(found.learners)} if len(found.learners) > 1 else {}
         varies = found.learners, found.fixed, several | found.varied, found.rows
         study = Study(*varies, text, found.seeds, found.samples, found.tune, positions)
         check_effects(study, found.paths, problems)

@@ -205,7 +205,7 @@ class Evaluations:
         self._best = Best(best_loss, best_step, weights)
 
 
-class Together:
+class GatheredParts:
     """What a run has gathered, and its evaluations, as one thing that a checkpoint keeps."""
 
     def __init__(self, *parts: Gathered):

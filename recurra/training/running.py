@@ -14,7 +14,7 @@ from recurra.engine.hardware import bytes_of, check_fits, in_words
 from recurra.engine.protocol import Engine, Members, Piece, Run
 from recurra.training.checkpoint import Keeper
 from recurra.training.console import say
-from recurra.training.evaluating import Evaluation, Evaluations, Together
+from recurra.training.evaluating import Evaluation, Evaluations, GatheredParts
 from recurra.training.gathering import Gathering, InMemory, LossWindows, Records, kept_before
 from recurra.training.handover import MOST_BYTES, Handover
 from recurra.training.interrupts import Asked
@@ -66,7 +66,7 @@ def run(job: Job, engine: Engine, kept: Keeper, asked: Asked, report: Report, ti
         gathered = Gathering(
             losses, Records(in_memory if job.record_into is None else job.record_into, job.record_every, delay)
         )
-        everything = gathered if found is None else Together(gathered, found)
+        everything = gathered if found is None else GatheredParts(gathered, found)
         kept.load(going, everything)
         report(first := going.done)
         try:

@@ -37,7 +37,7 @@ from recurra.training.progress import Report
 from recurra.training.progress import progress as show_progress
 from recurra.training.recording import RecordFunction
 from recurra.training.train import LEARNING_RATE
-from recurra.training.varying import POINT, Points, with_settings
+from recurra.training.varying import POINT, SweepPoints, with_settings
 
 if TYPE_CHECKING:
     import xarray
@@ -106,7 +106,7 @@ def sweep(
     if not find_spec("xarray"):  # which the result needs, once all is computed
         raise ImportError("`sweep` needs xarray, which is not installed: pip install 'recurra[results]'")
     runs = engine_of(engine, alike=True)
-    points, which, root = Points.of(vary), arguments.which(seeds), arguments.key_of(key)
+    points, which, root = SweepPoints.of(vary), arguments.which(seeds), arguments.key_of(key)
     steps = checks.whole_number("`steps`", steps)
     window = checks.whole_number("`window`", max(steps // 100, 1) if window is None else window)
     where = _place_of(place)
@@ -289,7 +289,7 @@ ABOUT = {
 }
 
 
-def _dataset(found: Collected, points: Points, seeds: Sequence[int], steps: int) -> "xarray.Dataset":
+def _dataset(found: Collected, points: SweepPoints, seeds: Sequence[int], steps: int) -> "xarray.Dataset":
     """All of it, with a dimension for each setting that varies, or one for points that make no grid."""
     import xarray
 
@@ -311,7 +311,7 @@ def _dataset(found: Collected, points: Points, seeds: Sequence[int], steps: int)
     return data
 
 
-def _settings(points: Points) -> dict[str, Any]:
+def _settings(points: SweepPoints) -> dict[str, Any]:
     """The settings of each point as coordinates: nan, or no text, where a point does not have one."""
     labels = points.labels
     paths = dict.fromkeys(path for each in labels for path in each)

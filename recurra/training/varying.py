@@ -79,7 +79,7 @@ def label(path: str, value: Any) -> Any:
 
 
 @dataclass(frozen=True)
-class Points:
+class SweepPoints:
     """All points of a sweep. `settings[p]` maps paths to values, and `labels[p]` to what they are called.
 
     `dimensions` are those of the grid with their labels, in order. If points make no grid it is None.
@@ -90,7 +90,7 @@ class Points:
     dimensions: dict[str, tuple[Any, ...]] | None
 
     @staticmethod
-    def of(vary: Any) -> "Points":
+    def of(vary: Any) -> "SweepPoints":
         """From the values of each setting, of which all combinations are taken, or from a list of points."""
         if isinstance(vary, Mapping):
             _check_once([_path(path) for path in vary])
@@ -107,7 +107,7 @@ class Points:
                     "Two points in `vary` are called the same: leave one out, or give their values names, as "
                     "{'learner': {'name': recurra.KeRNL()}} does."
                 )
-            return Points(values, labels, None)
+            return SweepPoints(values, labels, None)
         raise TypeError(
             "`vary` must map settings to lists of values, as {'optimizer': [1e-3, 1e-2]} does, or be a list of points, "
             f"as [{{'optimizer': 1e-3}}] is, and is {vary!r:.200}."
@@ -140,12 +140,12 @@ def _check_count(count: int, what: str) -> None:
         raise ValueError(f"`vary` makes {count:,} {what}, and at most {MOST:,} are allowed: vary less.")
 
 
-def _grid(values: dict[str, Values]) -> Points:
+def _grid(values: dict[str, Values]) -> SweepPoints:
     _check_count(math.prod(len(each.values) for each in values.values()), "combinations")
     combined = lambda rows: [dict(zip(values, row, strict=True)) for row in itertools.product(*rows)]
     settings = combined([each.values for each in values.values()])
     labels = combined([each.labels for each in values.values()])
-    return Points(settings, labels, {path: each.labels for path, each in values.items()})
+    return SweepPoints(settings, labels, {path: each.labels for path, each in values.items()})
 
 
 def with_settings(arguments: dict[str, Any], settings: Mapping[str, Any]) -> dict[str, Any]:

@@ -14,7 +14,7 @@ import pytest
 from recurra.cli.learning.cells import ISO, BadValueError, find_format, number, seconds
 from recurra.cli.learning.columns import CATEGORY, NUMBER, TRUTH, ColumnPlan, Encoder, plan_columns
 from recurra.cli.learning.options import LearnOptions
-from recurra.cli.learning.rows import Position, Record, Rows, open_rows
+from recurra.cli.learning.rows import Position, Record, TableRows, open_rows
 from recurra.cli.learning.session import state_of
 from recurra.cli.learning.sources import InputError, Pipe, Source, memory, open_source
 
@@ -58,7 +58,7 @@ def closing():
 
 def read(text):
     content = text if isinstance(text, bytes) else text.encode()
-    table = Rows(memory("a.csv", content))
+    table = TableRows(memory("a.csv", content))
     return table, rows_of(table)
 
 
@@ -77,7 +77,7 @@ def a_table(rng, rows=60):
 def test_rows_are_the_same_however_the_bytes_arrive(seed):
     rng = np.random.default_rng(seed)
     content, cells = a_table(rng)
-    table = Rows(drip(content, rng))
+    table = TableRows(drip(content, rng))
     found = rows_of(table, int(rng.integers(1, 30)))
     assert table.columns == ["one", "two", "three"]
     assert [row.cells for row in found] == cells
@@ -93,11 +93,11 @@ def test_reading_goes_on_after_any_row(seed, kind):
     rng = np.random.default_rng(seed)
     content, _ = a_table(rng)
     source = lambda: memory("a.csv", content) if kind == "memory" else drip(content, rng)
-    table = Rows(source())
+    table = TableRows(source())
     found = rows_of(table)
     for row in [None, *found[::7], found[-1]]:
         position = Position(**json.loads(json.dumps(asdict(table.after(row)))))
-        later = Rows(source())
+        later = TableRows(source())
         later.resume(position, table.separator)
         rest = []
         while not later.ended:
@@ -115,20 +115,20 @@ def test_reading_does_not_go_on_in_another_table(place):
     position = table.after(rows[1])
     changed = {"header": content.replace(b"x", b"z"), "last row": content.replace(b"3", b"7"), "cut": content[:9]}
     with pytest.raises(InputError, match=r"is not what it was when the checkpoint was written: up to row 2"):
-        Rows(memory("a.csv", changed[place])).resume(position, ",")
+        TableRows(memory("a.csv", changed[place])).resume(position, ",")
 
 
 @pytest.mark.parametrize("added", ["\n5,6\n", "\r\n5,6\n"])
 def test_a_last_line_without_an_end_may_get_one(added):
     table, rows = read("x,y\n1,2\n3,4")
-    later = Rows(memory("a.csv", b"x,y\n1,2\n3,4" + added.encode()))
+    later = TableRows(memory("a.csv", b"x,y\n1,2\n3,4" + added.encode()))
     later.resume(table.after(rows[-1]), ",")
     assert [row.cells for row in later.take(9)] == [["5", "6"]]
 
 
 def test_a_last_line_without_an_end_must_not_become_longer():
     table, rows = read("x,y\n1,2\n3,4")
-    later = Rows(memory("a.csv", b"x,y\n1,2\n3,45\n"))
+    later = TableRows(memory("a.csv", b"x,y\n1,2\n3,45\n"))
     later.resume(table.after(rows[-1]), ",")
     with pytest.raises(InputError, match="row 2, was not complete when it was read"):
         later.take(9)
@@ -223,7 +223,7 @@ def test_compressed_files_are_known_by_their_content(tmp_path, closing):
 def test_a_growing_file_is_read_as_it_grows(tmp_path, closing):
     path = tmp_path / "a.csv"
     path.write_bytes(b"a,b\n")
-    table = closing(Rows(open_source(path, follow=True)))
+    table = closing(TableRows(open_source(path, follow=True)))
     assert not table.begin()
     with path.open("ab", buffering=0) as file:
         file.write(b'1,2\n3,"x\n')
@@ -249,7 +249,7 @@ def test_a_followed_file_that_changes_otherwise_ends_the_run(tmp_path, closing, 
     path = tmp_path / "a.csv"
     path.write_bytes(b"a,b\n1,2\n")
     path.with_name("b").write_bytes(b"a,b\n1,2\n3,4\n")
-    table = closing(Rows(open_source(path, follow=True)))
+    table = closing(TableRows(open_source(path, follow=True)))
     assert table.begin()
     change(path)
     with pytest.raises(InputError, match=said):

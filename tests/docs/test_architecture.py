@@ -96,3 +96,13 @@ def test_the_picture_has_every_room(monkeypatch):
     drawn = (DOCS / "figures" / "rooms.svg").read_text(encoding="utf-8")
     assert all(f"<!-- {name} -->" in drawn for name in rooms.layers())
     del sys.modules["rooms"]
+
+
+def test_no_two_classes_of_the_library_share_a_name():
+    """But for those that nobody meets outside of their file, whose names begin with an underscore."""
+    found, package = {}, ROOT / "recurra"
+    for file in sorted(package.rglob("*.py")):
+        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+                found.setdefault(node.name, []).append(f"{file.relative_to(package)}:{node.lineno}")
+    assert {name: places for name, places in found.items() if len(places) > 1} == {}

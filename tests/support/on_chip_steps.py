@@ -7,7 +7,7 @@ import pytest
 
 import recurra as rc
 from driving import flat
-from recurra.engine.experiment import Experiment, Kept
+from recurra.engine.experiment import Experiment, StepRecord
 from recurra.engine.on_chip.fold import rounds, take
 from recurra.engine.on_chip.loop import How, loop
 from recurra.tasks.base import Rows
@@ -53,7 +53,7 @@ def outside(experiment):
         t, (rows, noise) = row
         seen, _ = experiment.step.observe(state._replace(t=t), rows.x, noise)
         state, outcome = experiment.step.learn(seen, rows.label)
-        return state._replace(t=None), Kept(outcome.loss, None, {})
+        return state._replace(t=None), StepRecord(outcome.loss, None, {})
 
     return lambda state, rows: jax.lax.scan(one, state, (jnp.arange(STEPS, dtype="int32"), rows))
 

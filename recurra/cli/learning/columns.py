@@ -186,7 +186,7 @@ class BadRowError(Exception):
     """A row that cannot be used: where it is, and why."""
 
 
-class Batch(NamedTuple):
+class Chunk(NamedTuple):
     """Rows as arrays."""
 
     rows: Sequence[Record]
@@ -218,7 +218,7 @@ class Encoder:
         #: how many cells of inputs, the target among them, and of the target alone were missing
         self.missing_inputs, self.missing_targets = 0, 0
 
-    def encode(self, rows: Sequence[Record]) -> tuple[Batch, BadRowError | None]:
+    def encode(self, rows: Sequence[Record]) -> tuple[Chunk, BadRowError | None]:
         """The rows before the first bad one as arrays, and what is wrong with that one."""
         x, y, good, bad = np.empty((len(rows), len(self._latest))), np.empty(len(rows)), 0, None
         for row in rows:
@@ -232,7 +232,7 @@ class Encoder:
             if self.plan.late:
                 x[good, 0] = before
             good += 1
-        return Batch(rows[:good], x[:good], y[:good], *self._times(rows[:good])), bad
+        return Chunk(rows[:good], x[:good], y[:good], *self._times(rows[:good])), bad
 
     def _encode(self, row: Record) -> float:
         """Take the values of a row in; the target's."""

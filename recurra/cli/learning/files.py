@@ -128,7 +128,7 @@ class Predictions:
 
 
 @dataclass(frozen=True)
-class Reading:
+class HowFar:
     """How far the input was read."""
 
     position: Position
@@ -140,7 +140,7 @@ class DiskFullError(CommandError):
     """There is no room for a checkpoint, and the user wants the run to stop then."""
 
 
-class Checkpoint:
+class SavedRun:
     """A file that the state of a run is saved to, again and again."""
 
     def __init__(self, path: Path, options: LearnOptions):
@@ -152,7 +152,7 @@ class Checkpoint:
         """Whether it is time to save the state after so many rows."""
         return rows != self._rows and time.monotonic() - self._saved >= self._options.checkpoint_every
 
-    def save(self, session: Session, reading: Reading, predictions: Predictions | None) -> bool:
+    def save(self, session: Session, reading: HowFar, predictions: Predictions | None) -> bool:
         """Replace the file by the present state; whether it worked. The first failure is said.
 
         `reading` says how far the input was read. The predictions are on the disk before the file that counts them.
@@ -184,7 +184,7 @@ class Saved:
     """The document of a checkpoint."""
 
     settings: dict[str, Any]
-    reading: Reading
+    reading: HowFar
     #: bytes of the file of predictions
     predictions: int
     session: dict[str, Any]

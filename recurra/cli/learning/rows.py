@@ -72,7 +72,7 @@ def _digest(raw: bytes) -> tuple[int, str]:
     return len(raw), hashlib.sha256(raw).hexdigest()[:32]
 
 
-class Rows:
+class TableRows:
     """The rows of a table.
 
     The text that is made of a Parquet file is separated by commas, and has no lines that a message could name.
@@ -289,26 +289,26 @@ def _as_text(value: Any) -> str:
     return value.isoformat() if isinstance(value, date) else str(value)
 
 
-def open_rows(name: str, follow: bool) -> Rows:
+def open_rows(name: str, follow: bool) -> TableRows:
     """The rows of a file, or of standard input, whose name is -."""
     if name == "-":
         if follow:
             raise InputError("`follow` is for files: standard input is read until it is closed anyway.")
-        return Rows(sources.standard_input())
+        return TableRows(sources.standard_input())
     path = Path(name)
     if sources.beginning(path) != sources.PARQUET:
-        return Rows(sources.open_source(path, follow))
+        return TableRows(sources.open_source(path, follow))
     if follow:
         raise InputError(f"{path} is a Parquet file, which nobody can append to: leave out --follow.")
     if line := lacking("parquet", "A Parquet file", "pyarrow"):
         raise InputError(line)
-    return Rows(Source(name, io.BufferedReader(sources.Pieces(_parquet_text(path)))), is_csv=False)
+    return TableRows(Source(name, io.BufferedReader(sources.Pieces(_parquet_text(path)))), is_csv=False)
 
 
-def open_demo(name: str) -> Rows:
+def open_demo(name: str) -> TableRows:
     """The rows of a demo."""
     demo, called = DEMOS[name], f"the demo {name}"
-    return Rows(
+    return TableRows(
         sources.open_source(demo.path(), follow=False, called=called)
         if demo.file
         else sources.memory(called, computed())

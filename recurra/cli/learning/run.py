@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from recurra.cli import stopping
 from recurra.cli.learning import report
 from recurra.cli.learning.columns import SAMPLE, BadRowError, plan_columns
-from recurra.cli.learning.files import Checkpoint, DiskFullError, Predictions, Reading, claim_files, read_checkpoint
+from recurra.cli.learning.files import DiskFullError, HowFar, Predictions, SavedRun, claim_files, read_checkpoint
 from recurra.cli.learning.options import LearnOptions
 from recurra.cli.learning.report import LiveTable
-from recurra.cli.learning.rows import Position, Record, Rows, open_demo, open_rows
+from recurra.cli.learning.rows import Position, Record, TableRows, open_demo, open_rows
 from recurra.cli.learning.session import DivergedError, Session
 from recurra.cli.learning.sources import InputError
 from recurra.cli.streams import complain, say_lost
@@ -37,11 +37,11 @@ class Ending:
 class LearnRun:
     """A session with its input and its files."""
 
-    def __init__(self, options: LearnOptions, rows: Rows, session: Session, position: Position):
+    def __init__(self, options: LearnOptions, rows: TableRows, session: Session, position: Position):
         self.options, self.rows, self.session = options, rows, session
         #: how far the input was dealt with
         self._position = position
-        self._checkpoint = Checkpoint(options.checkpoint, options) if options.checkpoint else None
+        self._checkpoint = SavedRun(options.checkpoint, options) if options.checkpoint else None
         self._predictions: Predictions | None = None
         self._said: set[str] = set()
 
@@ -103,7 +103,7 @@ class LearnRun:
 
     def save(self) -> bool:
         """Keep the state in the checkpoint, if there is one; whether it worked."""
-        reading = Reading(self._position, self.rows.separator)
+        reading = HowFar(self._position, self.rows.separator)
         return self._checkpoint is None or self._checkpoint.save(self.session, reading, self._predictions)
 
     def finish(self, ending: Ending) -> bool:
@@ -163,7 +163,7 @@ def learn(options: LearnOptions) -> int:
             return _report(session, rows.name, ending, kept, is_new)
 
 
-def _first_rows(rows: Rows, asked: Asked) -> list[Record]:
+def _first_rows(rows: TableRows, asked: Asked) -> list[Record]:
     """The rows from which the columns are known, once there are any; none if the process is asked to stop before."""
     has_header = False
     while not asked.signal:

@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from recurra.cli.learning.baselines import baselines, described
-from recurra.cli.learning.columns import BadRowError, Batch, ColumnPlan, Encoder
+from recurra.cli.learning.columns import BadRowError, Chunk, ColumnPlan, Encoder
 from recurra.cli.learning.options import LearnOptions
 from recurra.cli.learning.rows import Record
 from recurra.cli.learning.scores import Notes, Range, Scores
@@ -189,7 +189,7 @@ class Session:
             done += len(forecasts)
         return np.concatenate(found), None
 
-    def _note(self, batch: Batch, forecasts: np.ndarray) -> list[list[Any]]:
+    def _note(self, batch: Chunk, forecasts: np.ndarray) -> list[list[Any]]:
         """Score what was forecast of these rows, and keep what is forecast from them; the lines of predictions."""
         if not batch.rows:
             return []

@@ -10,7 +10,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Int, PyTree
 
-from recurra.engine.experiment import Carry, Experiment, Kept, Keys
+from recurra.engine.experiment import Carry, Experiment, Keys, StepRecord
 from recurra.engine.fold import Running
 from recurra.engine.on_chip.loop import How, Rounds, loop
 from recurra.tasks.base import BLOCK, Rows, stepped_by
@@ -38,7 +38,9 @@ def advance(
     return carry._replace(learning=learning, task=task), kept
 
 
-def take(experiment: Experiment, learning: PyTree, row: tuple[Rows, PyTree], t: Int[Array, ""]) -> tuple[PyTree, Kept]:
+def take(
+    experiment: Experiment, learning: PyTree, row: tuple[Rows, PyTree], t: Int[Array, ""]
+) -> tuple[PyTree, StepRecord]:
     """Step t. Before the horizon of the task's labels nothing is learned, and the loss is nan."""
     carry, kept = experiment.take(Carry(learning, None, None), row, t)
     if not experiment.horizon:

@@ -32,7 +32,7 @@ ROW = 0.075
 
 
 @dataclass(frozen=True)
-class Line:
+class Curve:
     """Losses of a case against a setting: the best point at each value, or in each part of the range."""
 
     label: str
@@ -57,7 +57,7 @@ class Panel:
 
     title: str
     start: float
-    lines: list[Line]
+    lines: list[Curve]
 
 
 def panels(points: Points, name: str) -> list[Panel]:
@@ -76,7 +76,7 @@ def panels(points: Points, name: str) -> list[Panel]:
     return found
 
 
-def _line(points: Points, name: str, own: np.ndarray, setting: str | None) -> Line:
+def _line(points: Points, name: str, own: np.ndarray, setting: str | None) -> Curve:
     values = points.values[name]
     tried = np.unique(values[own])
     is_scattered = points.is_scattered(name, own)
@@ -88,7 +88,7 @@ def _line(points: Points, name: str, own: np.ndarray, setting: str | None) -> Li
     each = [own[fine == part] for part in np.unique(fine)]
     lost = np.array([points.diverged[part].sum() / max((~points.is_missing[part]).sum(), 1) for part in each])
     label, look = looks.line_look(points, setting, int(own[0]), len(tried))
-    return Line(
+    return Curve(
         label=label,
         look=look,
         x=np.where(known, values[best], np.nan) if is_scattered else tried,
@@ -143,7 +143,7 @@ def apart(points: Points, name: str, shown: list[Panel]) -> Figure:
 
 
 def _draw(
-    points: Points, name: str, axes: Axes, panel: Panel, lines: list[Line], with_seeds: bool, many: bool = True
+    points: Points, name: str, axes: Axes, panel: Panel, lines: list[Curve], with_seeds: bool, many: bool = True
 ) -> None:
     """Lines into a panel whose axes are those of all its lines."""
     seen = [line.y for line in panel.lines]
@@ -162,7 +162,7 @@ def _draw(
         axes.scatter(line.lost_x, np.full(len(line.lost), y), s=14, c=shades, **place)
 
 
-def _one(points: Points, name: str, axes: Axes, line: Line, with_seeds: bool) -> None:
+def _one(points: Points, name: str, axes: Axes, line: Curve, with_seeds: bool) -> None:
     x, y, colour, top = line.x, line.y, line.look["color"], axes.get_ylim()[1]
     if line.dots is not None:
         _dots(points, name, axes, line)
@@ -192,7 +192,7 @@ def _cut(x: np.ndarray, y: np.ndarray, top: float) -> tuple[np.ndarray, np.ndarr
     return np.insert(x, breaks, np.nan), np.insert(np.minimum(y, top), breaks, np.nan)
 
 
-def _seeds(points: Points, axes: Axes, line: Line) -> None:
+def _seeds(points: Points, axes: Axes, line: Curve) -> None:
     """Each seed of the points that a line goes through, or the range of them."""
     known = line.best >= 0
     x, losses, colour = line.x[known], points.final[line.best[known]], line.look["color"]
@@ -204,7 +204,7 @@ def _seeds(points: Points, axes: Axes, line: Line) -> None:
     axes.fill_between(x, low, high, color=colour, alpha=0.16, linewidth=0, zorder=2)
 
 
-def _dots(points: Points, name: str, axes: Axes, line: Line) -> None:
+def _dots(points: Points, name: str, axes: Axes, line: Curve) -> None:
     """Every point, with the range of its seeds where there are few."""
     assert line.dots is not None
     known = line.dots[np.isfinite(points.mean[line.dots])]
@@ -248,7 +248,7 @@ def caption_apart(points: Points, shown: list[Panel]) -> list[str]:
     return said
 
 
-def _meaning(lines: list[Line]) -> str:
+def _meaning(lines: list[Curve]) -> str:
     if any(line.dots is not None for line in lines):
         return (
             "A dot is a point, the mean over its seeds. The line joins the best points of each twelfth of the range: "
@@ -259,7 +259,7 @@ def _meaning(lines: list[Line]) -> str:
     return "At each value the mean over seeds of the best point that has it: the best that the other settings allow."
 
 
-def _spread(points: Points, lines: list[Line]) -> str:
+def _spread(points: Points, lines: list[Curve]) -> str:
     if len(points.seeds) == 1:
         return "There is one seed."
     if any(line.dots is not None for line in lines):

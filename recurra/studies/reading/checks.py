@@ -13,7 +13,7 @@ import warnings
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
-from recurra.studies.choices import Choices, Combinations, Listed, Point, Spaced, Together, Uniform, Value, Varied
+from recurra.studies.choices import Choices, Combinations, ListedValues, Point, Spaced, Together, Uniform, Value, Varied
 from recurra.studies.effects import decides, in_vain
 from recurra.studies.reading.lines import Path
 from recurra.studies.reading.problems import Problems
@@ -199,6 +199,6 @@ def _of_value(value: Value | None, path: Path, study: Combinations, name: str) -
     if isinstance(how, Together):
         rows = (row for row, given in enumerate(study.rows) if name in given and given[name] == value)
         return ("points", next(rows, path[1]), *path[2:])
-    if isinstance(how, Listed | Choices) and value in how.values:
+    if isinstance(how, ListedValues | Choices) and value in how.values:
         return (*path, *(("choices",) if isinstance(how, Choices) else ()), how.values.index(value))
     return path

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from recurra.studies.choices import Choices, Listed, Point, Spaced, Together, Uniform, Value, Varied
+from recurra.studies.choices import Choices, ListedValues, Point, Spaced, Together, Uniform, Value, Varied
 from recurra.studies.language import RUN, Setting, counted, find, learners_of, options, top_names
 from recurra.studies.reading.lines import Path
 from recurra.studies.reading.problems import Problems
@@ -185,7 +185,7 @@ class Tables:
         """How a setting varies; a ValueError if it is said in none of the ways that there are."""
         name = setting.name
         if isinstance(given, list):
-            return Listed(self._values(setting, given, path))
+            return ListedValues(self._values(setting, given, path))
         if not isinstance(given, dict):
             where = "at the top of the file, above any [table]" if name in top_names() else "under [set]"
             kept = f"to keep it the same everywhere, write it {where}"
