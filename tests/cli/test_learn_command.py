@@ -237,7 +237,7 @@ def test_a_row_that_the_model_rejects_is_a_bad_row(learn):
 def test_a_model_that_diverges_ends_the_run_and_leaves_the_checkpoint(learn, monkeypatch):
     rows = [[i % 5, i % 7] for i in range(200)]
     Path("a.csv").write_text(table([*rows[:150], [3, 666.25], *rows], ["y", "x"]))
-    monkeypatch.setattr(files.Checkpoint, "is_due", lambda self, count: count == 128)
+    monkeypatch.setattr(files.SavedRun, "is_due", lambda self, count: count == 128)
     how = ("--target", "y", "--checkpoint", "c.learn", "--predictions", "p.csv", "--out", "page", "--json")
     status, out, err = learn("a.csv", *how)
     assert status == 1

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from recurra.studies.choices import Choices, Listed, Spaced, Uniform
+from recurra.studies.choices import Choices, ListedValues, Spaced, Uniform
 from recurra.studies.parts import build
 from recurra.studies.settings import checked
 from recurra.studies.study import Study
@@ -61,7 +61,7 @@ def test_what_a_file_says(tmp_path):
     assert [study.varied[name].kind for name in names] == ["text", "text", "number", "text", *["number"] * 4]
     assert [name for name in names if study.varied[name].log] == ["learning_rate", "learner.kernl.perturbation"]
     assert study.varied["alpha"].values == (0.1, 0.4, 0.7, 1.0)
-    assert study.varied["learner.kernl.perturbation"] == Listed((0.001, 1.0))
+    assert study.varied["learner.kernl.perturbation"] == ListedValues((0.001, 1.0))
     assert (study.tune.trials, study.tune.seeds, study.tune.confirm_seeds) == (7, None, 20)
     assert study.text.startswith("\r\nlearners")
 

@@ -9,7 +9,7 @@ import pytest
 
 from recurra.saved import archive
 from recurra.saved.archive import SavedFileError
-from recurra.saved.headers import Place
+from recurra.saved.headers import ArrayEntry
 
 ARRAYS = {"weights.W": np.linspace(0, 1, 12, dtype=np.float32).reshape(3, 4), "t": np.array(7), "on": np.array([True])}
 DOCUMENT = {"part": {"name": "RNN", "fields": {"n": 3, "alpha": 0.1}}, "rows": [1, 2, 3]}
@@ -36,7 +36,8 @@ def forged(about, entries=(), data=b""):
     """A file whose checksum is right, whatever else is wrong."""
     about = {"recurra_format": "1", "recurra": "0", "kind": "model", "document": "{}"} | about
     places = {
-        name: Place(entry["dtype"], entry["shape"], *entry["data_offsets"]) for name, entry in dict(entries).items()
+        name: ArrayEntry(entry["dtype"], entry["shape"], *entry["data_offsets"])
+        for name, entry in dict(entries).items()
     }
     pieces = {name: np.frombuffer(data, np.uint8)[place.start : place.stop] for name, place in places.items()}
     shapes = {name: (place.dtype, place.shape) for name, place in places.items()}

@@ -12,7 +12,7 @@ import recurra as rc
 from driving import FOR_ONE_LAYER
 from recurra.engine.experiment import Experiment
 from recurra.engine.programs import programs
-from recurra.training.varying import Points, with_settings
+from recurra.training.varying import SweepPoints, with_settings
 from small_runs import arrays, asks_to_stop_after, network
 
 STEPS = 60
@@ -244,7 +244,7 @@ def test_what_is_recorded_must_have_one_shape():
 
 def test_a_learner_varies_together_with_a_field_of_it():
     given = {"learner": rc.RFLO()}
-    (first, second) = Points.of({"learner.perturbation": [0.1, 0.2], "learner": [rc.KeRNL()]}).settings
+    (first, second) = SweepPoints.of({"learner.perturbation": [0.1, 0.2], "learner": [rc.KeRNL()]}).settings
     assert with_settings(given, second)["learner"].perturbation == 0.2
     assert with_settings(given, first)["learner"] == rc.KeRNL(perturbation=0.1)
 
