@@ -290,6 +290,11 @@ class Reader:
     def numbered(self) -> Callable[[np.ndarray], np.ndarray]:
         """A function from units, as they are counted while reading, to 0, 1, 2 and so on in the order of the source."""
         values = [*(value for value, _ in self.sources.values()), *self.variables]
+        first = list(dict.fromkeys(self.roots(values[0].units).tolist()))
+        for each in self.variables:  # one that meets no other: its units may stand beside those of others in any order
+            own = list(dict.fromkeys(self.roots(each.units).tolist()))
+            if len(own) == len(first) and not set(own) & set(first):
+                self._joined(np.array(own), np.array(first), None)
         order = np.concatenate([self.roots(value.units) for value in values])
         number = {root: i for i, root in enumerate(dict.fromkeys(order.tolist()))}
         if self._first_mixed and (len(number) == 1 or any(size % len(number) for size in self.sizes)):

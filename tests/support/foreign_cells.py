@@ -311,6 +311,12 @@ def several_timescales_of_each_unit(p, carry, x):
     return 0.5 * carry + GAINS * jnp.tanh(p["W"] @ carry[:, 0] + p["U"] @ x)[:, None]
 
 
+@plain(2, W=(N, N), U=(N, M), V=(N, N), b=(N,), carry=(np.zeros(N), np.zeros(N)), states=2)
+def two_variables_that_meet_in_weights_alone(p, carry, x):
+    h, s = carry
+    return jnp.tanh(p["W"] @ h + p["U"] @ x), 0.9 * s + jnp.tanh(p["V"] @ h + p["b"])
+
+
 @plain(2, A=(N, N), B=(N, M), g=(1, N), carry=np.zeros((1, N)), x=np.zeros((1, M)))
 def batch_of_one(p, h, x):
     return jnp.tanh(h @ p["A"].T + x @ p["B"].T) * p["g"] + 0.5 * h
