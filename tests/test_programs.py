@@ -1,5 +1,7 @@
 """The list of operations that act elementwise: it is right, what is on it is taken, and what is not is refused."""
 
+from pathlib import Path
+
 import jax
 import jax.extend.core
 import jax.numpy as jnp
@@ -180,3 +182,42 @@ def test_an_operation_that_is_listed_by_mistake_is_noticed(listed, monkeypatch):
 def test_the_units_of_the_library_are_taken(kind):
     cell = kind(2, 4)
     check_unit(cell.name, cell.unit, cell.init_state(), tuple(zeros_like(cell.init_state()[0]) for _ in cell.listens))
+
+
+# What JAX does not document
+
+#: by the attribute, the release since when it is as we use it, and what would be lost without it
+UNDOCUMENTED = {
+    "get_bind_params": "JAX 0.10.2 changed what it returns; `Operation.bind` calls it, and cells could not be read",
+    "source_info": "as it was in JAX 0.10.0; `_line_of` reads it, and errors would not tell lines of the user's code",
+}
+
+
+SOURCES = list(Path(programs.__file__).parent.rglob("*.py"))
+
+
+@pytest.mark.parametrize("name", UNDOCUMENTED)
+def test_what_jax_does_not_document_is_there_and_used_in_one_file(name):
+    equation = jax.make_jaxpr(jnp.sin)(1.0).eqns[0]
+    moved = f"JAX {jax.__version__} has moved `{name}` ({UNDOCUMENTED[name]})"
+    assert hasattr(equation.primitive if name == "get_bind_params" else equation, name), moved
+    package = Path(programs.__file__).parent
+    assert [str(path.relative_to(package)) for path in package.rglob("*.py") if name in path.read_text()] == [
+        "programs.py"
+    ]
+
+
+def test_lines_of_a_program_are_where_we_look_for_them():
+    program = jax.make_jaxpr(lambda v: jnp.sin(v))(1.0)  # this line
+    (operation,) = programs.flat(program, 1).operations
+    assert operation.line is not None, f"JAX {jax.__version__} keeps the lines of a program elsewhere: see `_line_of`"
+    assert "this line" in Path(operation.line.file).read_text().splitlines()[operation.line.number - 1]
+
+
+def test_no_private_module_of_jax_is_imported():
+    package = Path(programs.__file__).parent
+    assert not [
+        path
+        for path in package.rglob("*.py")
+        if "jax._src" in path.read_text() or "jax.interpreters" in path.read_text()
+    ]
