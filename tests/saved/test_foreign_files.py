@@ -1,4 +1,4 @@
-"""Files from anywhere: damaged, cut, forged, or of another kind. Each is one clear error, and nothing happens."""
+"""Files from anywhere: forged, of another format, or none at all. Each is one clear error, and nothing is executed."""
 
 import errno
 import json

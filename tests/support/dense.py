@@ -1,4 +1,4 @@
-"""Learners written from their equations with dense tensors in NumPy: an oracle for any cell that `reference` has.
+"""Learners written from their equations with dense tensors in NumPy: an oracle for any cell that `unrolled` has.
 
 J and Mbar come from differentiating the textbook cell, so nothing here knows that a cell is written unit by unit. All
 state variables lie side by side in one vector, and all weights in another.

@@ -1,4 +1,4 @@
-"""RTRL with a mask on M after every step, in dense NumPy: the definition of SnAp, for any cell that `reference` has."""
+"""RTRL with a mask on M after every step, in dense NumPy: the definition of SnAp, for any cell that `unrolled` has."""
 
 import jax
 import jax.flatten_util
