@@ -20,7 +20,10 @@ PER_CORE, PER_ACCELERATOR = 16, 1024
 
 
 class Handle(NamedTuple):
-    """Where networks are: which points of `all` they have, their steps, and the state of each, by point and seed."""
+    """Where networks are: the point of `all` that each row has, their steps, and the state of each, by point and seed.
+
+    Rows that differ in nothing that has an effect have one point.
+    """
 
     all: Networks
     points: Sequence[int]
@@ -37,44 +40,39 @@ class TrialNetworks:
 
     def start(self, points: Sequence[Point], seeds: Sequence[int]) -> Handle:
         """A handle for a network of each point and seed. Nothing is computed yet."""
-        settings = [self._study.settings(self._study.relevant(point)) for point in points]
-        every = networks_of(settings, seeds, self._x64, ENGINE)
-        return Handle(every, range(len(points)), 0, {}, np.zeros((len(points), len(seeds)), bool))
+        relevant = [tuple(self._study.relevant(point).items()) for point in points]
+        different = list(dict.fromkeys(relevant))
+        every = networks_of([self._study.settings(dict(each)) for each in different], seeds, self._x64, ENGINE)
+        return Handle(every, [*map(different.index, relevant)], 0, {}, np.zeros((len(different), len(seeds)), bool))
 
     def advance(self, handle: Handle, rows: Sequence[int], stop: int) -> tuple[Handle, np.ndarray]:
         """Take these points to step `stop`; a handle of them alone, and their losses, (point, seed)."""
         from recurra.training.computing import compute
 
-        losses = np.full((len(rows), len(handle.all.seeds)), np.nan)
-        diverged = handle.diverged[list(rows)]
-        states: dict[tuple[int, int], State] = {}
-        # An order that was sent away comes back as the same object.
-        orders = {id(order): (order, places) for order, places in self._orders(handle, rows, stop)}
-        for order, found in self._place.each(compute, [order for order, _ in orders.values()]):
+        points, diverged = [handle.points[row] for row in rows], handle.diverged.copy()
+        losses, states = np.full(diverged.shape, np.nan), dict[tuple[int, int], State]()
+        for order, found in self._place.each(compute, self._orders(handle, points, stop)):
             if isinstance(found, Failure):
                 raise TuningError(f"{order.label()} could not be computed: {found.reason}.")
-            for i, place in enumerate(orders[id(order)][1]):
-                losses[place] = found.values["final_loss"][i]
-                diverged[place] |= found.values["diverged_at"][i] >= 0
+            for i, (row, seed) in enumerate(order.members):
+                at = order.points[row], handle.all.seeds.index(seed)
+                losses[at] = found.values["final_loss"][i]
+                diverged[at] |= found.values["diverged_at"][i] >= 0
                 if found.state is not None:
-                    states[place] = found.state[i]
-        after = Handle(handle.all, [handle.points[row] for row in rows], stop, states, diverged)
-        return after, np.where(diverged, np.nan, losses)
+                    states[order.points[row], seed] = found.state[i]
+        return Handle(handle.all, points, stop, states, diverged), np.where(diverged, np.nan, losses)[points]
 
-    def _orders(self, handle: Handle, rows: Sequence[int], stop: int) -> "list[tuple[Order, list[tuple[int, int]]]]":
-        """Orders for these points, and for each of its members its place in the losses."""
+    def _orders(self, handle: Handle, points: Sequence[int], stop: int) -> list[Order]:
+        """Orders for these points, so many that no worker is idle."""
         every, found = handle.all, []
-        row_of = {handle.points[row]: i for i, row in enumerate(rows)}
         for program in every.programs:
-            own = [row_of[point] for point in program.rows if point in row_of]
-            places = [(i, column) for i in sorted(own) for column in range(len(every.seeds))]
-            share = min(-(-len(places) // self._place.workers()), MOST) if places else 1
-            for first in range(0, len(places), share):
-                some = places[first : first + share]
-                states = tuple(handle.states[rows[i], column] for i, column in some) if handle.done else None
-                members = [(handle.points[rows[i]], every.seeds[column]) for i, column in some]
-                more = stop < every.made[members[0][0]].case.steps
-                found.append((every.order(members, stop, handle.done, states, more), some))
+            members = [(point, seed) for point in sorted({*program.rows} & {*points}) for seed in every.seeds]
+            share = min(-(-len(members) // self._place.workers()), MOST) if members else 1
+            for first in range(0, len(members), share):
+                some = members[first : first + share]
+                states = tuple(handle.states[each] for each in some) if handle.done else None
+                more = stop < every.made[some[0][0]].case.steps
+                found.append(every.order(some, stop, handle.done, states, more))
         return found
 
 

@@ -73,9 +73,12 @@ class Study(Combinations):
         return self.drawn(self.samples or 1)
 
     def searches(self) -> list[tuple[Point, dict[str, Random]]]:
-        """The cases, each with the random choices to search in it; a `SettingsError` where there can be no search."""
+        """The cases, each with the random choices to search in it; a `SettingsError` where there can be no search.
+
+        A case in which none of them has an effect, such as a learner without the option, is one trial, to compare with.
+        """
         found = [(case, self.space(case)) for case in self.cases()]
-        if not all(space for _, space in found):
+        if not any(space for _, space in found):
             raise SettingsError(
                 "There is nothing to search: `recurra tune` searches random choices, so write for example "
                 "learning_rate = { log_uniform = [1e-5, 1e-1] } under [vary]."

@@ -1,5 +1,7 @@
 """Networks that a search takes from comparison to comparison: the same bits as in one go, and nothing compiled anew."""
 
+import itertools
+
 import jax
 import numpy as np
 import pytest
@@ -7,6 +9,7 @@ import pytest
 import recurra as rc
 from recurra.studies.networks import TrialNetworks
 from recurra.studies.study import Study
+from recurra.training import computing
 from recurra.training.places.dispatching import Local
 
 STUDY = """
@@ -66,6 +69,23 @@ def test_nothing_is_compiled_between_comparisons():
         jax.monitoring.unregister_event_duration_listener(listen)
     assert len(compiled) > between
     assert between <= 1  # the keys of so many members, a program of a millisecond
+
+
+def test_trials_that_differ_in_nothing_that_has_an_effect_are_computed_once(monkeypatch):
+    own = {"optimizer": ("sgd", "adam"), "optimizer.b1": (0.5, 0.9)}
+    choices = "".join(f'"{name}" = {{ choices = {list(values)} }}\n' for name, values in own.items())
+    computed, compute = [], computing.compute
+    monkeypatch.setattr(computing, "compute", lambda order: computed.extend(order.members) or compute(order))
+    every = TrialNetworks(Study.of_text(STUDY.format(learner="rflo") + choices), Local(), x64=False)
+    chosen = [dict(zip(own, each, strict=True)) for each in itertools.product(*own.values())]  # SGD has no b1
+    points = [{"learner": "rflo", "learning_rate": 0.01, **each} for each in chosen]
+    handle, early = every.advance(every.start(points, [0, 1]), range(4), 100)
+    assert len(computed) == 3 * 2
+    np.testing.assert_array_equal(early[0], early[1])
+    assert len(np.unique(early)) == 3 * 2
+    _, late = every.advance(handle, [1, 3, 0], 400)
+    np.testing.assert_array_equal(late[0], late[2])
+    assert len(computed) == (3 + 2) * 2
 
 
 def test_a_network_that_diverged_stays_so():

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from recurra.studies.choices import Choices, ListedValues, Spaced, Uniform
 from recurra.studies.parts import build
-from recurra.studies.settings import checked
+from recurra.studies.settings import SettingsError, checked
 from recurra.studies.study import Study
 
 FULL = """
@@ -150,6 +150,35 @@ def test_random_choices_of_a_case(full):
         ("kernl", "rnn"): {"task", "alpha", "task.t1", "learner.kernl.first_alpha"},
         ("kernl", "gru"): {"task", "task.t1", "learner.kernl.first_alpha"},
     }
+
+
+#: ways in which an option of one of two learners varies, and how many points they make
+OWN = {
+    "list": ('[vary]\n"learner.kernl.perturbation" = [0.01, 0.1]\n', 2 + 1),
+    "crossed": ('[vary]\n"learner.kernl.perturbation" = [0.01, 0.1]\nn = [3, 4]\n', 2 * (2 + 1)),
+    "drawn": ('samples = 3\n[vary]\n"learner.kernl.perturbation" = { log_uniform = [0.01, 0.1] }\n', 3 + 1),
+    "points": ("points = [{learner.kernl.perturbation = 0.1, n = 3}, {learner.kernl.perturbation = 1, n = 3}]", 2 + 1),
+    "of any learner": ('[vary]\n"learner.perturbation" = [0.01, 0.1]\n', 2 + 1),
+}
+
+
+@pytest.mark.parametrize("name", OWN)
+def test_an_option_of_one_learner_varies_where_it_learns(name):
+    text, count = OWN[name]
+    points = Study.of_text(f'learners = ["kernl", "rflo"]\n{text}').points()
+    assert len(points) == count
+    assert all(any("perturbation" in path for path in point) == (point["learner"] == "kernl") for point in points)
+
+
+def test_a_learner_without_what_is_searched_is_compared_as_it_is():
+    top = 'learners = ["kernl", "rflo"]\n[vary]\n'
+    own = Study.of_text(f'{top}"learner.kernl.perturbation" = {{ log_uniform = [0.01, 0.1] }}\n').searches()
+    assert own == [
+        ({"learner": "kernl"}, {"learner.kernl.perturbation": Uniform(0.01, 0.1, True, False)}),
+        ({"learner": "rflo"}, {}),
+    ]
+    with pytest.raises(SettingsError, match="nothing to search"):
+        Study.of_text(f'{top}"learner.kernl.perturbation" = [0.01, 0.1]\n').searches()
 
 
 def drawn(rest, top="", samples=50):
