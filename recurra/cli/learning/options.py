@@ -59,7 +59,7 @@ class LearnOptions:
     n: Annotated[int | None, _optional("Its units.", MODEL, min=1, max=4096)] = None
     lags: Annotated[int | None, _optional("Latest values of the target that it sees.", MODEL, min=1, max=4096)] = None
     learning_rate: Annotated[float | None, _optional("Its step size.", MODEL)] = None
-    key: Annotated[int, _option("Seed of all random numbers.", MODEL, min=0, max=2**32 - 1)] = 0
+    key: Annotated[int, _option("Start of all random numbers.", MODEL, min=0, max=2**32 - 1)] = 0
     period: Annotated[
         int | None,
         _option("Rows of a season, for the baseline; found by itself otherwise.", MODEL, min=1, max=FARTHEST),

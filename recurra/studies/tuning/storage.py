@@ -7,6 +7,10 @@ would add to it, and could not read the journal from then on.
 
 Each trial has a place, a number from 0 on, and an owner, the process that computes it. A process holds a lock for as
 long as it runs. Trials whose owner is gone are marked as failed and wait, under the same place, for another process.
+
+Optuna's own queue does not suffice for that. It finds the trials of processes that are gone by a heartbeat, which its
+journal does not have; and a trial that is repeated has a new number, so that after an interruption other batches would
+be compared, and other settings tried, than in a search without one.
 """
 
 import contextlib

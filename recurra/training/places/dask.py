@@ -3,6 +3,11 @@
 What is sent are orders, which are plain data but for parts that a user has written, and names of functions. A worker
 imports the library that is installed where it runs, and refuses orders that were written with other versions. Which
 worker computes what, and what is tried again, is decided by `dispatch`, which says why. See docs/clusters.md.
+
+Dask's `as_completed` is not used, since it waits without an end where a worker is gone that alone may compute an order,
+or a scheduler is silent, while `dispatch` looks up every half second. Nor are Dask's resources: they are declared when
+workers start, while here workers are asked whether they have an accelerator; and they can forbid a worker an order, but
+not keep the order back until a better worker has had the chance.
 """
 
 import abc
