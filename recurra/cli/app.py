@@ -19,10 +19,10 @@ from recurra.cli.output import Output
 from recurra.cli.streams import closing, complain
 from recurra.cli.studies import show_command, sweep_command, tune_command
 from recurra.cli.tables import for_programs, print_table, printed, rows_of_settings
-from recurra.cli.train import is_of_same_command, merged, number, run, word
+from recurra.cli.train import is_of_same_command, number, pair_of, run, word
 from recurra.studies.language import top_names
 from recurra.studies.parts import allow, build, full_configuration
-from recurra.studies.settings import SettingsError, read_toml
+from recurra.studies.settings import SettingsError, checked, read_toml
 from recurra.training.console import say
 
 #: the entry-point group in which other packages name their commands
@@ -30,7 +30,7 @@ GROUP = "recurra.commands"
 #: the panels of the options of `recurra train`
 LEARNING, NETWORK = "Learning", "Task and network"
 #: options of `recurra train` that are settings
-TYPED = ("learners", *top_names())
+OPTIONS = ("learners", *top_names())
 #: the ancestor of all of typer's complaints about what was typed, whichever version is installed
 UsageError = cast(type[Exception], typer.BadParameter.__mro__[1])
 
@@ -157,8 +157,9 @@ def train_command(
     For example: recurra train --learner uoro --learner rflo --steps 200000 --out runs.nc
     """
     given = tuple(locals().items())  # every option by the name of its setting
-    typed = {name: value for name, value in given if name in TYPED and value not in (None, [], ())}
-    settings = merged(read_toml(config) if config else {}, typed, paths or [])
+    typed = [(name, value) for name, value in given if name in OPTIONS and value not in (None, [], ())]
+    file = read_toml(config) if config else ({}, None)
+    settings = checked(*file, [*typed, *map(pair_of, paths or [])])
     allow(settings)
     if out is not None:
         need("results", "`recurra train --out`")

@@ -2,7 +2,7 @@
 
 import json
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,10 +13,8 @@ from recurra.cli import stopping
 from recurra.cli.output import Output
 from recurra.cli.streams import complain, say_lost
 from recurra.cli.tables import print_table
-from recurra.studies.language import table_of
 from recurra.studies.parts import Parts, full_configuration
-from recurra.studies.settings import Settings, SettingsError, check_one, checked, flat
-from recurra.training.aliases import path_of
+from recurra.studies.settings import Settings, SettingsError
 from recurra.training.console import say
 from recurra.training.interrupts import Interrupted
 
@@ -48,27 +46,12 @@ def value_of(text: str) -> bool | int | float | str:
     return text
 
 
-def merged(file: Mapping[str, Any], typed: Mapping[str, Any], paths: Sequence[str]) -> Settings:
-    """The settings of a file, those typed, which override it, and those of `--set PATH=VALUE`."""
-    given = {key: value for key, value in file.items() if key != "learners"}
-    flattened = dict(flat(given))
-    own: dict[str, Any] = {}
-    for each in paths:
-        path, equals, value = each.partition("=")
-        if not equals:
-            raise SettingsError(f"`--set` is {each!r}: write --set PATH=VALUE, such as --set task.t1=6.")
-        own[path.strip()] = value_of(value.strip())
-    for name in {**typed, **own}:
-        twice = [other for other in (*typed, *own) if path_of(other) == path_of(name)]
-        if len(twice) > 1:
-            raise SettingsError(f"`{name}` is given twice: leave one of them out.")
-    flattened = {name: value for name, value in flattened.items() if path_of(name) not in map(path_of, (*typed, *own))}
-    learners = typed.get("learners", file.get("learners"))
-    if "learners" in typed:  # the file may have settings of others
-        others = [f"learner.{name}." for name in table_of("learner") if name not in typed["learners"]]
-        for name in [name for name in flattened if name.startswith(tuple(others))]:
-            check_one(name, flattened.pop(name))
-    return checked({**{k: v for k, v in typed.items() if k != "learners"}, **flattened, **own, "learners": learners})
+def pair_of(text: str) -> tuple[str, bool | int | float | str]:
+    """The setting and the value of `--set PATH=VALUE`."""
+    path, equals, value = text.partition("=")
+    if not equals:
+        raise SettingsError(f"`--set` is {text!r}: write --set PATH=VALUE, such as --set task.t1=6.")
+    return path.strip(), value_of(value.strip())
 
 
 def run(settings: Settings, parts: Parts, output: Output | None, as_json: bool, checkpoint: Path | None) -> int:

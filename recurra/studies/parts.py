@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from recurra.studies.blueprints import Blueprint, blueprints
 from recurra.studies.language import RUN, fields_of, word_for
-from recurra.studies.settings import Settings, SettingsError
+from recurra.studies.settings import Settings
 from recurra.training.aliases import name_of
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ class Parts(NamedTuple):
 
 
 def build(settings: Settings) -> Parts:
-    """The parts of a run; what the library's own constructors reject is a `SettingsError` too.
+    """The parts of a run; what the library's own constructors refuse is a `SettingsError` too.
 
     For float64 JAX must have been told that it may compute with 64 bits: see `allow`.
     """
@@ -43,7 +43,7 @@ def build(settings: Settings) -> Parts:
             check_pairing(learner, cell)
         return Parts(network, task, learners, _optimizer(found.optimizer))
     except (ValueError, TypeError, ImportError) as error:  # a task's data may be in a package that is not installed
-        raise SettingsError(str(error)) from None
+        raise settings.refused(str(error)) from None
 
 
 def allow(settings: Settings) -> None:

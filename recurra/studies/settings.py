@@ -3,15 +3,17 @@
 Nothing here imports JAX before it is needed, so that `recurra --help` is quick.
 """
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from recurra.studies.blueprints import blueprints
 from recurra.studies.effects import effective, in_vain
-from recurra.studies.language import RUN, SettingsError, find, learners_of
-from recurra.studies.reading.problems import Positions, Problems, parsed
+from recurra.studies.language import RUN, SettingsError, find, learners_of, table_of
+from recurra.studies.reading import lines
+from recurra.studies.reading.problems import TYPED, Positions, Problems, named_in, parsed
+from recurra.studies.reading.tables import entries, fixed_entries, is_new
 
 #: the most bytes that a file of settings may have
 LONGEST = 1_000_000
@@ -27,6 +29,9 @@ class Settings:
 
     learners: tuple[str, ...]
     given: dict[str, Any]
+    #: where they are written
+    paths: dict[str, lines.Path] = field(default_factory=dict, repr=False, compare=False)
+    positions: Positions = field(default_factory=Positions, repr=False, compare=False)
 
     def __getattr__(self, name: str) -> Any:
         if name in (*RUN, "engine", "dtype"):
@@ -37,41 +42,39 @@ class Settings:
         """What was given, as JSON has it: `checked` is the inverse."""
         return {**self.given, "learners": list(self.learners)}
 
+    def refused(self, error: str) -> SettingsError:
+        """What a constructor has against the settings, with the line of the one that it names."""
+        paths = (self.paths.get(name, TYPED) for name in named_in(error, self.given))
+        return SettingsError(self.positions.say(next(paths, TYPED), error))
 
-def checked(given: Mapping[str, Any]) -> Settings:
-    """The settings of a run from those given, by name and in tables within tables, as files have them."""
-    problems = Problems(Positions())
-    learners = problems.attempt((), learners_of, given.get("learners")) or ()
+
+def checked(
+    given: Mapping[str, Any], positions: Positions | None = None, typed: Sequence[tuple[str, Any]] = ()
+) -> Settings:
+    """The settings of a run from those given, by name and in tables within tables, as files have them.
+
+    Those `typed` on the command line override them. Where learners are, settings of others are left out.
+    """
+    problems = Problems(positions or Positions())
+    written = fixed_entries({name: value for name, value in given.items() if name != "learners"}, problems)
+    own = [entry for name, value in typed if name != "learners" for entry in entries({name: value}, TYPED, problems)]
+    chosen = dict(typed).get("learners")
+    where = ("learners",) if chosen is None else TYPED
+    learners = problems.attempt(where, learners_of, chosen or given.get("learners")) or ()
+    others = () if chosen is None else tuple(f"learner.{name}." for name in table_of("learner") if name not in learners)
+    overridden = {setting.name for setting, _, _ in own}
     found: dict[str, Any] = {}
-    for name, value in flat({key: value for key, value in given.items() if key != "learners"}):
-        if (setting := problems.attempt((), find, name)) is None:
-            continue
-        if setting.name in found:
-            problems.add((), f"`{setting.name}` is given twice: leave one of them out.")
-        found[setting.name] = problems.attempt((), setting.check, value)
+    paths: dict[str, lines.Path] = {}
+    for setting, value, path in (*(entry for entry in written if entry[0].name not in overridden), *own):
+        if is_new(setting, path, paths, problems):
+            value = problems.attempt(path, setting.check, value)
+            if path[:1] == TYPED or not setting.name.startswith(others):
+                found[setting.name] = value
     problems.stop()
-    working = effective(found, learners)
-    for name in found.keys() - working:
-        problems.add((), in_vain(name, [blueprints(found, learners).used]))
+    for name in found.keys() - effective(found, learners):
+        problems.add(paths[name], in_vain(name, [blueprints(found, learners).used]))
     problems.stop()
-    return Settings(learners, found)
-
-
-def check_one(name: str, value: Any) -> None:
-    """Raise a `SettingsError` if there is no such setting, or none of this value."""
-    try:
-        find(name).check(value)
-    except ValueError as error:
-        raise SettingsError(str(error)) from None
-
-
-def flat(table: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
-    """All that tables within tables say, by name. [set] is not part of a name."""
-    for key, value in table.items():
-        if isinstance(value, Mapping):
-            yield from flat(value, prefix if key == "set" and not prefix else f"{prefix}{key}.")
-        else:
-            yield prefix + key, value
+    return Settings(learners, found, paths, problems.positions)
 
 
 def read_text(path: Path, argument: str) -> str:
@@ -91,6 +94,6 @@ def read_text(path: Path, argument: str) -> str:
         raise SettingsError(f"{told} cannot be read: {getattr(error, 'strerror', error)}.") from None
 
 
-def read_toml(path: Path) -> dict[str, Any]:
-    """The settings in a file, unchecked."""
-    return parsed(read_text(path, "config"), f"`config` is {path}")[0]
+def read_toml(path: Path) -> tuple[dict[str, Any], Positions]:
+    """The settings in a file, unchecked, and where they are written."""
+    return parsed(read_text(path, "config"), str(path))

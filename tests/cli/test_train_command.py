@@ -262,15 +262,48 @@ def test_a_bad_option_is_one_line(recurra_command, arguments, words):
         ("[learner.uoro]\nnu = 'sign'", ["`learner.uoro.nu`", "'sign'", "signs, gaussian, uniform"]),
         ("[learner.rflo]\nnu = 'signs'", ["`learner.rflo.nu`", "has none"]),
         ("[learner.rtrl]\nlazy = true", ["`learner.rtrl.lazy`", "has none"]),
-        ("steps = = 5", ["`config`", "run.toml", "line 1"]),
+        ("steps = = 5", ["run.toml, line 1", "not valid TOML"]),
         ("\udcff", ["`config`", "run.toml", "TOML"]),
-        ("n = " + "[" * 10_000, ["`config`", "run.toml", "nested too deeply"]),
+        ("n = " + "[" * 10_000, ["run.toml", "nested too deeply"]),
     ],
 )
 def test_a_bad_file_is_one_line(recurra_command, line, words):
     Path("run.toml").write_text(line, errors="surrogateescape")
     learners = [] if line.startswith("learners") else ["--learner", "kernl"]
     _expect_one_line(recurra_command("train", "--config", "run.toml", *learners), words)
+
+
+#: a file's lines, options beside it, and what is said at the head of each line
+LOCATED = [
+    (["learners = ['rflo', 'kernl']", "stpes = 5", "[set]", "task.t1 = 0.5", "[learner.kernl]"], [],
+     ["run.toml, line 2: `stpes` is not", "run.toml, line 4: `task.t1` must", "run.toml, line 5: [learner.kernl] is"]),
+    (["learners = ['rflo', 'rfol']", "set = 3", "alpha = 0.5", "network.cell.alpha = 0.4"], [],
+     ["run.toml, line 1: `learners` is", "run.toml, line 2: `set` must",
+      "run.toml, line 4: `alpha` is given twice, also in line 3"]),
+    (["steps = 5"], [], ["run.toml: `learners` is missing"]),
+    (["", "task.length = 3", "alpha = 0.5"], ["--learner", "rflo", "--cell", "gru"],
+     ["run.toml, line 2: `task.length` has no effect", "run.toml, line 3: `alpha` has no effect"]),
+    # constructors
+    (["learning_rate = 0.1", "[learner.kernl]", "learning_rate = -1.0"], ["--learner", "kernl"],
+     ["run.toml, line 3: `learning_rate` of KeRNL"]),
+    (["learning_rate = -0.1", "[learner.kernl]", "learning_rate = 0.1"], ["--learner", "kernl"],
+     ["run.toml, line 1: `learning_rate` of SGD"]),
+    # what is typed is in no line
+    (["learners = ['rflo']", "alpha = 'a'"], ["--alpha", "b"], ["`alpha` must be a number, and is 'b'"]),
+    (["learners = ['rflo']", "alpha = 0.5"], ["--alpha", "3"], ["`alpha` of RNN"]),
+    (["learners = ['rflo']"], ["--alpha", "0.5", "--set", "alpha=0.4"], ["`alpha` is given twice: leave one"]),
+    (["learners = ['rflo']"], ["--set", "alpha=0.5", "--set", "alpha=0.4"], ["`alpha` is given twice: leave one"]),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("lines", "typed", "said"), LOCATED)
+def test_mistakes_in_a_file_are_named_by_their_line(recurra_command, lines, typed, said):
+    Path("run.toml").write_text("\n".join(lines))
+    status, out, err = recurra_command("train", "--config", "run.toml", *typed)
+    assert (status, out) == (2, "")
+    assert len(err.splitlines()) == len(said), err
+    for line, head in zip(err.splitlines(), said, strict=True):
+        assert line.startswith(f"error: {head}")
 
 
 def test_a_bad_command_is_one_line(recurra_command):

@@ -117,7 +117,7 @@ BAD = {
     "given twice": (
         f"{TOP}alpha = 1\n[set]\nnetwork.cell.alpha = 1\n"
         "[vary]\nlearning_rate = [1]\n'optimizer.learning_rate' = [2]\n",
-        [(4, "`alpha` is there twice, also in line 2"), (7, "`learning_rate` is there twice, also in line 6")],
+        [(4, "`alpha` is given twice, also in line 2"), (7, "`learning_rate` is given twice, also in line 6")],
     ),
     "unknown paths": (
         f"{TOP}[set]\ntask.lenght = 2\nnetwork.cel.n = 3\n'optimizer.rate' = 1\nnetwork.cell.cells.x.n = 3\n"

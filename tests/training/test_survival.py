@@ -261,7 +261,7 @@ def test_settings_through_a_pipe():
     reader, writer = os.pipe()
     os.write(writer, b"steps = 5")
     os.close(writer)
-    assert read_toml(Path(f"/dev/fd/{reader}")) == {"steps": 5}
+    assert read_toml(Path(f"/dev/fd/{reader}"))[0] == {"steps": 5}
     os.close(reader)
 
 

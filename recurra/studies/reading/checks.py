@@ -8,7 +8,6 @@ pairs, and nothing between.
 
 import itertools
 import math
-import re
 import warnings
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
@@ -16,10 +15,9 @@ from typing import TYPE_CHECKING, Any
 from recurra.studies.choices import Choices, Combinations, ListedValues, Point, Spaced, Together, Uniform, Value, Varied
 from recurra.studies.effects import decides, in_vain
 from recurra.studies.reading.lines import Path
-from recurra.studies.reading.problems import Problems
+from recurra.studies.reading.problems import Problems, named_in
 from recurra.studies.reading.tables import MOST
 from recurra.studies.settings import SettingsError
-from recurra.training.aliases import path_of
 
 if TYPE_CHECKING:
     from recurra.studies.study import Study
@@ -183,13 +181,9 @@ def _with(causes: list[str], chosen: dict[str, Any]) -> str:
 
 def _where(error: str, point: Point, causes: list[str], paths: Paths, study: Combinations) -> Path:
     """Where the setting is written that an error is about: the one that it names, or a cause."""
-    ours = f"learner.{point['learner']}."
-    for word in re.findall(r"`(\w+)`", error):
-        named = [name for name in paths if path_of(name).rpartition(".")[2] == word]
-        # A learner complains of its own settings, which may have the names of others.
-        for name in sorted(named, key=lambda name: not name.startswith(ours)):
-            if name in point or name in study.fixed:
-                return _of_value(point.get(name), paths[name], study, name)
+    for name in named_in(error, paths):
+        if name in point or name in study.fixed:
+            return _of_value(point.get(name), paths[name], study, name)
     return next((paths[name] for name in reversed(causes) if name in paths), ())
 
 

@@ -2,13 +2,16 @@
 
 import re
 import tomllib
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
-from recurra.studies.language import SettingsError
+from recurra.studies.language import SettingsError, table_of
 from recurra.studies.reading.lines import Path, lines_of
+from recurra.training.aliases import path_of
 
+#: the path of what is typed on the command line, and written in no file
+TYPED: Path = (-1,)
 #: problems that are shown, and characters of one
 MOST_SHOWN, LONGEST_LINE = 20, 500
 
@@ -39,7 +42,7 @@ class Positions:
         text = "".join(each if each.isprintable() else ascii(each)[1:-1] for each in problem.replace("\n", " "))
         if len(text) > LONGEST_LINE:
             text = f"{text[: LONGEST_LINE // 2]} … {text[-LONGEST_LINE // 2 :]}"
-        place = self.file if line is None else f"{self.file}, line {line}"
+        place = "" if path[:1] == TYPED else self.file if line is None else f"{self.file}, line {line}"
         return f"{place}: {text}" if place else text
 
 
@@ -70,6 +73,19 @@ class Problems:
             lines[MOST_SHOWN:] = [self.positions.say((), f"{more:,} more problem{'s' * (more > 1)} like these.")]
         if lines:
             raise SettingsError("\n".join(lines))
+
+
+def named_in(error: str, names: Iterable[str]) -> list[str]:
+    """The settings of these that an error of a constructor may be about, the likeliest first.
+
+    It names a field. A learner may have one that is called as another part's.
+    """
+    complains = lambda kind: re.search(rf"\b{kind.__name__}\b", error)
+    learners = tuple(f"learner.{name}." for name, kind in table_of("learner").items() if complains(kind))
+    unlikely = lambda name: (name.startswith("learner.") != bool(learners), not name.startswith(learners))
+    fields = re.findall(r"`(\w+)`", error)
+    found = [name for field in fields for name in names if path_of(name).rpartition(".")[2] == field]
+    return sorted(found, key=unlikely)
 
 
 def parsed(text: str, file: str) -> tuple[dict[str, Any], Positions]:

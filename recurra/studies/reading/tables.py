@@ -4,7 +4,7 @@ What is read where there is a problem does not matter: a study is made only if t
 """
 
 import dataclasses
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,6 +13,8 @@ from recurra.studies.language import RUN, Setting, counted, find, learners_of, o
 from recurra.studies.reading.lines import Path
 from recurra.studies.reading.problems import Problems
 
+#: a setting, what is given for it, and where
+Entry = tuple[Setting, Any, Path]
 #: what is in a study's file beside settings
 OWN = ("learners", "seeds", "samples", "set", "vary", "points", "tune")
 #: settings that all networks of a study share, or that it goes through anyway
@@ -55,6 +57,50 @@ TUNE = {each.name: counted(f"tune.{each.name}", most=10**6) for each in dataclas
 TUNE |= {"rungs": counted("tune.rungs", most=100), "eta": counted("tune.eta", least=2, most=1000)}
 
 
+def inner(table: Mapping[str, Any], name: str, problems: Problems) -> dict[str, Any]:
+    """A table of the file; an empty one if it is not there."""
+    found = table.get(name, {})
+    if isinstance(found, dict):
+        return found
+    problems.add((name,), f"`{name}` must be a table, [{name}], and is {found!r}.")
+    return {}
+
+
+def entries(table: Mapping[str, Any], path: Path, problems: Problems, prefix: str = "") -> Iterator[Entry]:
+    """Each setting in a table and in tables within it, whose names begin with that of the table: what and where."""
+    varies = path[:1] in (("vary",), ("points",))
+    for key, value in table.items():
+        name, here = f"{prefix}{key}", (*path, key)
+        if varies and name in SHARED:
+            told = f"`{name}` is said once for the whole study: write it at the top of the file, above any [table]."
+            problems.add(here, told)
+        elif isinstance(value, dict) and not (varies and value.keys() & WORDS.keys()):
+            if not value:
+                told = ".".join(map(str, here))
+                problems.add(here, f"[{told}] is empty: write something in it, or leave it out.")
+            yield from entries(value, here, problems, f"{name}.")
+        elif (setting := problems.attempt(here, find, name)) is not None:
+            yield setting, value, here
+
+
+def fixed_entries(table: Mapping[str, Any], problems: Problems) -> list[Entry]:
+    """Each setting that is given once and for all: those at the top of a file, and under [set], which is in no name."""
+    top = {key: value for key, value in table.items() if key != "set"}
+    return [*entries(top, (), problems), *entries(inner(table, "set", problems), ("set",), problems)]
+
+
+def is_new(setting: Setting, path: Path, paths: dict[str, Path], problems: Problems) -> bool:
+    """Note where a setting is written, and whether it is there for the first time. Each point may have it once."""
+    before = paths.get(setting.name)
+    if before is None or (before[0] == path[0] == "points" and before[1] != path[1]):
+        paths[setting.name] = path
+        return True
+    line = problems.positions.line(before)
+    told = "" if line is None else f", also in line {line}"
+    problems.add(path, f"`{setting.name}` is given twice{told}: leave one of them out.")
+    return False
+
+
 class Tables:
     """What the tables of a file say, and where each setting is written. What is wrong with it is noted."""
 
@@ -89,7 +135,7 @@ class Tables:
     def _read_tune(self) -> TuneSettings:
         """[tune], with defaults for what it does not say."""
         found = {}
-        for key, value in self._inner("tune").items():
+        for key, value in inner(self._table, "tune", self._problems).items():
             if key not in TUNE:
                 self._problems.add(("tune", key), f"`tune.{key}` is not a setting: {options(key, TUNE)}")
             elif (count := self._problems.attempt(("tune", key), TUNE[key].check, value)) is not None:
@@ -100,20 +146,12 @@ class Tables:
             self._problems.add(("tune", "finalists"), told)
         return tune
 
-    def _inner(self, name: str) -> dict[str, Any]:
-        """A table of the file; an empty one if it is not there."""
-        found = self._table.get(name, {})
-        if isinstance(found, dict):
-            return found
-        self._problems.add((name,), f"`{name}` must be a table, [{name}], and is {found!r}.")
-        return {}
-
     def _read_fixed(self) -> dict[str, Value]:
         """What is the same for all networks."""
-        top = {key: value for key, value in self._table.items() if key not in OWN}
+        top = {key: value for key, value in self._table.items() if key == "set" or key not in OWN}
         fixed: dict[str, Value] = {}
-        for setting, value, path in [*self._entries(top, ()), *self._entries(self._inner("set"), ("set",))]:
-            if self._is_new(setting, path):
+        for setting, value, path in fixed_entries(top, self._problems):
+            if is_new(setting, path, self.paths, self._problems):
                 try:
                     fixed[setting.name] = setting.check(value)
                 except ValueError as error:
@@ -123,11 +161,11 @@ class Tables:
 
     def _read_vary(self) -> dict[str, Any]:
         """How settings vary by themselves."""
-        table, varied = self._inner("vary"), {}
+        table, varied = inner(self._table, "vary", self._problems), {}
         if self._table["vary"] == {}:
             self._problems.add(("vary",), "[vary] is empty: say what varies, or leave it out.")
-        for setting, value, path in self._entries(table, ("vary",)):
-            if self._is_new(setting, path):
+        for setting, value, path in entries(table, ("vary",), self._problems):
+            if is_new(setting, path, self.paths, self._problems):
                 varied[setting.name] = self._problems.attempt(path, self._way, setting, value, path)
         return varied
 
@@ -143,9 +181,9 @@ class Tables:
         for place, table in enumerate(tables):
             here: Path = ("points", place)
             row: Point = {}
-            for setting, given, path in self._entries(table, here):
+            for setting, given, path in entries(table, here, self._problems):
                 value = self._problems.attempt(path, setting.check, given)
-                if self._is_new(setting, path) and value is not None:
+                if is_new(setting, path, self.paths, self._problems) and value is not None:
                     row[setting.name] = value
             if not table:
                 self._problems.add(here, "This point is empty: give it a setting, or leave it out.")
@@ -154,32 +192,6 @@ class Tables:
                 self._problems.add(here, f"This point is the same as that {told}: leave one of them out.")
             rows.append(row)
         return tuple(rows)
-
-    def _entries(self, table: dict[str, Any], path: Path, prefix: str = "") -> Iterator[tuple[Setting, Any, Path]]:
-        """Each setting in a table and in tables within it, whose names begin with that of the table: what and where."""
-        varies = path[:1] in (("vary",), ("points",))
-        for key, value in table.items():
-            name, here = f"{prefix}{key}", (*path, key)
-            if varies and name in SHARED:
-                told = f"`{name}` is said once for the whole study: write it at the top of the file, above any [table]."
-                self._problems.add(here, told)
-            elif isinstance(value, dict) and not (varies and value.keys() & WORDS.keys()):
-                if not value:
-                    told = ".".join(map(str, here))
-                    self._problems.add(here, f"[{told}] is empty: write something in it, or leave it out.")
-                yield from self._entries(value, here, f"{name}.")
-            elif (setting := self._problems.attempt(here, find, name)) is not None:
-                yield setting, value, here
-
-    def _is_new(self, setting: Setting, path: Path) -> bool:
-        """Note where a setting is written, and whether it is there for the first time. Each point may have it once."""
-        before = self.paths.get(setting.name)
-        if before is None or (before[0] == path[0] == "points" and before[1] != path[1]):
-            self.paths[setting.name] = path
-            return True
-        told = self._problems.positions.told(before)
-        self._problems.add(path, f"`{setting.name}` is there twice, also {told}: leave one of them out.")
-        return False
 
     def _way(self, setting: Setting, given: Any, path: Path) -> Varied | None:
         """How a setting varies; a ValueError if it is said in none of the ways that there are."""
