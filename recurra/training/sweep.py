@@ -71,9 +71,10 @@ def sweep(
 
     `vary` maps settings to their values. A setting is an argument, or a field of one, by its path: "optimizer",
     "learner", "learner.perturbation", "network.cell.alpha", "task.t1", "streams". Values are a list, or map names to
-    things that are no numbers, such as {"add": recurra.Add(), "mimic": ...}. All combinations are taken. For points
-    that make no grid, such as draws at random, `vary` is a list of dictionaries. The numbers of an Optax optimizer vary
-    if `optax.inject_hyperparams` made it, as "optimizer.learning_rate". All other arguments are those of
+    things that are no numbers, such as {"add": recurra.Add(), "mimic": ...}. A learner, task or optimizer with its
+    defaults may be given by its registered name, as {"learner": ["rflo", "uoro"]}. All combinations are taken. For
+    points that make no grid, such as draws at random, `vary` is a list of dictionaries. The numbers of an Optax
+    optimizer vary if `optax.inject_hyperparams` made it, as "optimizer.learning_rate". All other arguments are those of
     `recurra.train`.
 
     Networks that differ in numbers alone share one compiled program. On cores, a network has the bits that it would

@@ -16,16 +16,22 @@ import jax
 import numpy as np
 import optax
 
+from recurra import checks
+from recurra.cells import CELLS
 from recurra.cells.stack import Stack
 from recurra.learners import LEARNERS
 from recurra.learners.base import Learner
+from recurra.step import OPTIMIZERS
 from recurra.step.optimizers import Injected, floating
+from recurra.tasks import TASKS
 from recurra.training.aliases import ALIASES, path_of
 
 #: the most points that a sweep may have
 MOST = 10**6
 #: the dimension of points that make no grid
 POINT = "point"
+#: the parts that are known by a name, by the path at which they stand
+REGISTERED = {"learner": LEARNERS, "task": TASKS, "network.cell": CELLS, "optimizer": OPTIMIZERS}
 #: what the other dimensions are called
 TAKEN = ("seed", "step", "evaluated_step", "recorded_step", POINT)
 
@@ -57,12 +63,28 @@ class Values:
                 f"The values of `vary[{path!r}]` must be different, and are {told}: leave one out, or give them names, "
                 "as {'name': value} does."
             )
-        return Values(labels, values)
+        return Values(labels, tuple(part_of(path, value) for value in values))
 
     @staticmethod
     def one(path: str, given: Any) -> "Values":
         """A single value: a number, or a thing with its name, as {"name": thing}."""
         return Values.of(path, given if isinstance(given, Mapping) and len(given) == 1 else [given])
+
+
+def part_of(path: str, value: Any) -> Any:
+    """The part with its defaults where its registered name is given; any other value as it is."""
+    known = REGISTERED.get(path_of(path))
+    if known is None or not isinstance(value, str):
+        return value
+    kind = known[checks.one_of(f"A name in `vary[{path!r}]`", value, known)]
+    needed = [field.name for field in dataclasses.fields(kind) if field.init and field.default is dataclasses.MISSING]
+    if needed:
+        made = f"recurra.{kind.__name__}({', '.join(f'{name}=...' for name in needed)})"
+        raise ValueError(
+            f"`vary[{path!r}]` has {value!r}, which has no default for {' and '.join(needed)}: give the part itself "
+            f"with its name, as {{{value!r}: {made}}} does."
+        )
+    return kind()
 
 
 def label(path: str, value: Any) -> Any:

@@ -201,7 +201,19 @@ def test_a_sweep_that_is_interrupted_leaves_what_it_has(number):
     np.testing.assert_array_equal(data.loss.sel(learner="rflo"), whole.loss.sel(learner="rflo"))
 
 
+def test_parts_with_their_defaults_may_be_given_by_name():
+    data = swept({"learner": ["rflo", "uoro"], "task": ["add"], "learning_rate": [0.1]})
+    parts = swept({"learner": [rc.RFLO(), rc.UORO()], "task": {"add": rc.Add()}, "learning_rate": [0.1]})
+    assert data.identical(parts)
+    assert list(data.learner.values) == ["rflo", "uoro"]
+    found = SweepPoints.of([{"optimizer": "adam"}, {"optimizer": {"mine": "sgd"}}])
+    assert [each["optimizer"] for each in found.settings] == [rc.Adam(), rc.SGD()]
+    assert [each["optimizer"] for each in found.labels] == ["adam", "mine"]
+
+
 WRONG = [
+    ({"learner": ["rfol"]}, r"A name in `vary\['learner'\]` must be 'rtrl', .* and is 'rfol'"),
+    ({"cell": ["gru"]}, r"no default for n_in and n: .*{'gru': recurra\.GRU\(n_in=\.\.\., n=\.\.\.\)}"),
     ({"optimizer": []}, "empty"),
     ({"optimizer": [0.1, 0.1]}, "different"),
     ({"optimizer": 0.1}, "list of values"),
