@@ -196,7 +196,7 @@ def test_two_sweeps_into_one_folder(tmp_path, whole):
         wait(process, lambda: groups(out))
         status, shown, said = in_a_process(tmp_path, "sweep", "study.toml", "--out", str(out))
         assert (status, shown) == (2, "")
-        assert "in use by another `recurra sweep`" in said
+        assert "in use by another sweep" in said
         assert len(said.splitlines()) == 1
         assert process.poll() is None
         # whoever only looks may
