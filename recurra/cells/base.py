@@ -100,6 +100,10 @@ class Cell(checks.Part):
     def init_weights(self, key: PRNGKeyArray) -> Weights:
         """The first weights, drawn from the key."""
 
+    def learned(self, params: PyTree) -> PyTree:
+        """What is learned of the parameters of a user's step, with None for the rest."""
+        return params
+
     def weights_of(self, params: PyTree) -> Weights:
         """The weights for the parameters of a user's step; the weights themselves for other cells."""
         return params
@@ -107,6 +111,29 @@ class Cell(checks.Part):
     def parameters(self, weights: Weights) -> PyTree:
         """The inverse of `weights_of`, also for gradients."""
         return weights
+
+    def input_of(self, x: PyTree) -> Float[Array, " n_in"]:
+        """The vector of an input, which is a tree for a user's step."""
+        if jnp.shape(x) != (self.n_in,):
+            raise ValueError(
+                f"An input of {self.name} must have shape ({self.n_in},), and has {jax.tree.map(jnp.shape, x)}. For "
+                "several streams, use jax.vmap."
+            )
+        return jnp.asarray(x).astype(self.dtype)
+
+    def split_input(self, v: Float[Array, " n_in"]) -> PyTree:
+        """The inverse of `input_of`, also for credit."""
+        return v
+
+    def credit_of(self, c: PyTree) -> Credit:
+        """Credit of the state: for a user's step from a tree like its carry, None for what has none."""
+        fits = lambda u, width: u is None or jnp.shape(u) == (width,)
+        if not isinstance(c, tuple) or len(c) != len(self.widths) or not all(map(fits, c, self.widths)):
+            raise ValueError(
+                f"Credit of the state of {self.name} must be a tuple with an array or None for each state variable, of "
+                f"lengths {self.widths}, and its shape is {jax.tree.map(jnp.shape, c)}."
+            )
+        return jax.tree.map(lambda u: jnp.asarray(u).astype(self.dtype), c)
 
     @property
     def converts(self) -> bool:

@@ -10,6 +10,7 @@ trained, the gates follow from them at each step, and gradients are carried back
 """
 
 import functools
+import warnings
 from collections.abc import Callable
 from typing import Any, ClassVar
 
@@ -20,10 +21,9 @@ import numpy as np
 from jax.flatten_util import ravel_pytree
 from jaxtyping import Array, PRNGKeyArray, PyTree
 
-from recurra.cells.base import Cell, State, Weights
+from recurra.cells.base import Cell, Credit, State, Weights
 from recurra.cells.gates import Gates, Sources
 from recurra.cells.general import GeneralCell
-from recurra.cells.lanes import Reading
 from recurra.cells.reading import NotUnitwise
 from recurra.cells.step import Step
 from recurra.cells.unitwise import UnitwiseCell
@@ -127,8 +127,26 @@ class ReadCell(UnitwiseCell):
     def applied(self, weights: Weights) -> Gates:
         return self.step.reading.weights(weights) if self.converts else weights
 
+    def learned(self, params: PyTree) -> PyTree:
+        return self.step.learned(params)
+
     def weights_of(self, params: PyTree) -> Weights:
+        params = self.learned(params)
         return params if self.converts else self.step.reading.weights(params)
+
+    def input_of(self, x: PyTree) -> Array:
+        return self.step.input_of(x)
+
+    def split_input(self, v: Array) -> PyTree:
+        return self.step.split_input(v)
+
+    def credit_of(self, c: PyTree) -> Credit:
+        leaves = self.step.of_carry("credit", c)
+        own = [
+            None if leaves[leaf] is None else jnp.reshape(leaves[leaf], -1)[places]
+            for leaf, places in self.step.reading.variables
+        ]
+        return tuple(own) if self.step.reading.derive is None else (None, *own)
 
     def parameters(self, weights: PyTree) -> PyTree:
         if self.converts:
@@ -170,12 +188,13 @@ def cell_of(
     `recurra.GeneralCell`, whose `why` tells what stood in the way and on which line. With `unitwise=True` that is a
     TypeError, and with `unitwise=False` the step is not read.
 
-    All seeds start from the same parameters, unless `init` draws them from a key. `shown`
-    are the numbers of the state variables that the readout sees: by default the one that the step returns beside the
-    carry, or else the first leaf of the carry. With `smooth=False` the step has surrogate derivatives, like a spiking
-    cell.
+    All seeds start from the same parameters, unless `init` draws them from a key. Every floating-point array of them is
+    learned, and of the variables of Linen the collection "params". The readout sees those leaves of the carry that
+    `shown` numbers. By default it sees what the step returns beside the carry, such as the h of a cell of Flax, and
+    else the first leaf. With `smooth=False` the step has surrogate derivatives, like a spiking cell.
 
-    A step that cannot be called in this way is a TypeError.
+    A step that cannot be called in this way is a TypeError. There is a warning where a step returns something beside
+    the carry that is no part of it, such as a normalised h, and `shown` is not given: it is left out.
 
     >>> import equinox as eqx
     >>> cell = rc.cell_of(eqx.nn.GRUCell(2, 8, key=jax.random.key(0)), carry=jnp.zeros(8), x=2)
@@ -185,37 +204,61 @@ def cell_of(
     >>> result = rc.train(network, rc.RFLO(), rc.Add(t1=1, t2=2), steps=200, seeds=2)
     """
     step = Step(thing, params, carry, x, init)
+    leaves = _shown_leaves(step, shown)
     if unitwise is False:
-        return GeneralCell(step)
+        return GeneralCell(step, None, leaves, smooth)
     try:
-        shows = _shown(step.reading, shown)
+        reading = step.reading
+        beside = () if shown is not None else reading.beside
+        if not beside and shown is None:
+            _warn_of_what_is_left_out(step)
+        derived = reading.derive is not None
+        rows = enumerate(reading.variables, start=derived)
+        rows = sorted((leaf, int(places[0]), number) for number, (leaf, places) in rows)
         cell: Any = ReadCell(  # pyright reads fields of base classes as its first arguments
-            first=step.carry, params=step.params, step=step, n_in=step.n_in, n=step.reading.n, dtype=step.dtype,
-            shows=shows, is_smooth=smooth,
+            first=step.carry, params=step.params, step=step, n_in=step.n_in, n=reading.n, dtype=step.dtype,
+            shows=beside or tuple(number for each in leaves for leaf, _, number in rows if leaf == each),
+            is_smooth=smooth,
         )  # fmt: skip
         _check_agreement(cell)
         return cell
     except NotUnitwise as error:
         if unitwise:
             raise TypeError(f"The step of {step.name} is not unit-wise: {error}.") from None
-        return GeneralCell(step, str(error))
+        if shown is None:
+            _warn_of_what_is_left_out(step)
+        return GeneralCell(step, str(error), leaves, smooth)
 
 
-def _shown(reading: Reading, shown: Any) -> tuple[int, ...]:
-    count = len(reading.variables) + (reading.derive is not None)
+def _shown_leaves(step: Step, shown: Any) -> tuple[int, ...]:
+    """The leaves of the carry that the readout sees."""
     if shown is None:
-        leaves = [leaf for leaf, _ in reading.variables]
-        first = leaves.index(0) + (reading.derive is not None)
-        return (first if reading.returned is None else reading.returned,)
+        return step.beside or (0,)
+    count = len(jax.tree.leaves(step.carry))
     shows = (shown,) if isinstance(shown, int) else tuple(shown)
-    if not shows or any(not isinstance(each, int) or not 0 <= each < count for each in shows):
-        raise ValueError(f"`shown` must be numbers of state variables, from 0 to {count - 1}, and is {shown!r}.")
+    is_leaf = lambda each: isinstance(each, int) and not isinstance(each, bool) and 0 <= each < count
+    if not shows or not all(map(is_leaf, shows)) or len(set(shows)) < len(shows):
+        raise ValueError(
+            f"`shown` must be numbers of leaves of the carry, each once, from 0 to {count - 1}, and is {shown!r}."
+        )
     return shows
+
+
+def _warn_of_what_is_left_out(step: Step) -> None:
+    """A warning where the step returns something beside the carry that is no part of it."""
+    if step.beside is None:
+        first = jax.tree_util.keystr(jax.tree_util.tree_leaves_with_path(step.carry)[0][0])
+        warnings.warn(
+            f"What {step.name} returns beside its carry is no part of the carry, and is left out: a readout or a head "
+            f"sees carry{first}. Compute the rest in the head, or add it to the carry; `shown=0` says that this is "
+            "what you want.",
+            stacklevel=3,
+        )
 
 
 def _check_agreement(cell: ReadCell) -> None:
     """Raise `NotUnitwise` unless the cell is its step at a random point, in value and in all derivatives."""
-    step, keys = cell.step, jax.random.split(jax.random.key(0), 5)
+    step, keys = cell.step, jax.random.split(jax.random.key(0), 4)
 
     def near(key: PRNGKeyArray, tree: PyTree, scale: float) -> PyTree:
         flat, unravel = ravel_pytree(tree)
@@ -225,9 +268,6 @@ def _check_agreement(cell: ReadCell) -> None:
         near(keys[0], step.params, 0.1),
         near(keys[1], step.carry, 1.0),
         near(keys[2], jnp.zeros(cell.n_in, cell.dtype), 1.0),
-    )
-    tangent = tuple(
-        near(key, jax.tree.map(jnp.zeros_like, part), 1.0) for key, part in zip(keys[3:], point, strict=False)
     )
 
     def of_step(params: PyTree, carry: PyTree) -> State:
@@ -240,7 +280,11 @@ def _check_agreement(cell: ReadCell) -> None:
         z = tuple(functools.reduce(jnp.add, heard(gate)) for gate in weights)
         return cell.unit(cell.state(carry), z)
 
-    both = [jax.jit(lambda *given, f=f: jax.jvp(f, given, tangent))(*point[:2]) for f in (of_step, of_cell)]
+    def with_derivatives(f: Callable, params: PyTree, carry: PyTree) -> Any:
+        value, pull = jax.vjp(f, params, carry)
+        return value, pull(tuple(near(keys[3], v, 1.0) for v in value))
+
+    both = [jax.jit(lambda *given, f=f: with_derivatives(f, *given))(*point[:2]) for f in (of_step, of_cell)]
     if not jax.tree.leaves(both):
         return
     there, here = (np.concatenate([np.ravel(leaf) for leaf in jax.tree.leaves(each)]) for each in both)

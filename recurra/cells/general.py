@@ -17,8 +17,8 @@ from recurra.linalg import matvec
 class GeneralCell(Cell):
     """A step of any form, which `recurra.cell_of` makes of functions and modules that are not unit-wise.
 
-    Every floating-point array of the parameters is a weight, and weights are the user's own tree. The readout sees the
-    first array of the carry. `why` tells what stood in the way of a unit-wise cell; it is None if none was sought.
+    Every floating-point array of the parameters is a weight, and weights are the user's own tree. `why` tells what
+    stood in the way of a unit-wise cell; it is None if none was sought.
 
     >>> import equinox as eqx
     >>> module = eqx.nn.GRUCell(2, 8, key=jax.random.key(0))
@@ -32,10 +32,23 @@ class GeneralCell(Cell):
     n_in: int = eqx.field(static=True)
     dtype: jnp.dtype = eqx.field(static=True)
     why: str | None = eqx.field(static=True)
+    shows: tuple[int, ...] = eqx.field(static=True)
+    is_smooth: bool = eqx.field(static=True)
 
-    def __init__(self, step: Step, why: str | None = None):
+    def __init__(self, step: Step, why: str | None = None, shows: tuple[int, ...] = (0,), is_smooth: bool = True):
+        step.check_derivative(why)
         self.weights, self.first, self.step, self.why = step.params, step.carry, step, why
-        self.n_in, self.dtype = step.n_in, step.dtype
+        self.n_in, self.dtype, self.shows, self.is_smooth = step.n_in, step.dtype, shows, is_smooth
+
+    @property
+    def shown(self) -> tuple[int, ...]:  # pyright: ignore[reportIncompatibleVariableOverride]
+        """The leaves of the carry that the readout sees, by number."""
+        return self.shows
+
+    @property
+    def smooth(self) -> bool:  # pyright: ignore[reportIncompatibleVariableOverride]
+        """Whether J is the derivative of what the cell computes."""
+        return self.is_smooth
 
     @property
     def name(self) -> str:
@@ -60,6 +73,21 @@ class GeneralCell(Cell):
         """The carry of a state."""
         leaves, structure = jax.tree.flatten(self.first)
         return jax.tree.unflatten(structure, [v.reshape(leaf.shape) for v, leaf in zip(a, leaves, strict=True)])
+
+    def learned(self, params: PyTree) -> PyTree:
+        return self.step.learned(params)
+
+    def weights_of(self, params: PyTree) -> Weights:
+        return self.learned(params)
+
+    def input_of(self, x: PyTree) -> Array:
+        return self.step.input_of(x)
+
+    def split_input(self, v: Array) -> PyTree:
+        return self.step.split_input(v)
+
+    def credit_of(self, c: PyTree) -> Credit:
+        return tuple(None if leaf is None else leaf.reshape(-1) for leaf in self.step.of_carry("credit", c))
 
     def forward(self, weights: Weights, a: State, x: Float[Array, " n_in"]) -> tuple[State, Any]:
         return self._step(weights, a, x), (a, x)

@@ -1,9 +1,10 @@
 """The unit of a step that was read: local values laid out as vectors over units, and the gates that they take."""
 
 import math
-from collections.abc import Callable, Iterator, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple, cast
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, PyTree
@@ -41,8 +42,8 @@ class Reading(NamedTuple):
     variables: tuple[tuple[int, np.ndarray], ...]
     #: a[0] from the carried variables, where it is not one of them
     derive: Callable[[State], Array] | None
-    #: the state variable that the step returns beside the carry, if it is one
-    returned: int | None
+    #: the state variables that the step returns beside the carry; none if that is something else
+    beside: tuple[int, ...]
     unit: Callable[[State, State], State]
     weights: Callable[[PyTree], Gates]
 
@@ -64,6 +65,13 @@ def read(step: Callable, params: PyTree, carry: PyTree, x: PyTree) -> Reading:
 
     `step` returns the next carry, or that and something else. All arrays are of one floating-point type.
     """
+    if len(jax.tree.leaves(jax.eval_shape(step, params, carry, x))) > len(jax.tree.leaves(carry)):
+        try:  # the readout sees what stands beside the carry, if that is of the state
+            found = _Lanes(Reader(step, params, carry, x, follows_beside=True)).reading()
+            if found.beside:
+                return found
+        except NotUnitwise:
+            pass
     return _Lanes(Reader(step, params, carry, x)).reading()
 
 
@@ -199,8 +207,7 @@ class _Lanes:
         return self._slots[key]
 
     def _slot_of(self, operation: Operation, arguments: tuple[Any, ...]) -> int:
-        told = lambda each: (str(each.value.dtype), each.value.tobytes()) if isinstance(each, _Constant) else each
-        key = about_operation(operation), tuple(map(told, arguments))
+        key = _about(operation, arguments)
         if key not in self._slots:
             slot = self._new_slot()
             self._slots[key] = slot
@@ -238,14 +245,13 @@ class _Lanes:
 
         if not any(_depends(reader, rows) for rows in gates.values()):
             raise NotUnitwise("has no gates: no parameter enters it")
-        returned = self._returned(ends)
         return Reading(
             n=self.n,
             n_in=sum(reader.widths[each] for each in reader.inputs),
             listens=tuple(self._listens(rows) for rows in gates.values()),
             variables=tuple(self.variables[slot] for slot in variables),
             derive=derive if is_derived else None,
-            returned=None if returned is None else variables.index(returned) + is_derived,
+            beside=self._beside(variables, ends, source if is_derived else None, of_source),
             unit=unit,
             weights=self._weights(tuple(gates.values())),
         )
@@ -273,15 +279,29 @@ class _Lanes:
             raise NotUnitwise(SEVERAL_SOURCES, list(found.values())[-1])
         return next(iter(found), None)
 
-    def _returned(self, ends: dict[int, int]) -> int | None:
-        """The state variable whose next value the step returns beside the carry."""
-        name = self.reader.returned
-        value = self.reader.values.get(name) if isinstance(name, int) else None
-        if not isinstance(value, LocalValue) or id(value) not in self._laid:
-            return None
+    def _beside(
+        self,
+        variables: Sequence[int],
+        ends: Mapping[int, int],
+        derived: int | None,
+        of_derived: Sequence[_Instruction],
+    ) -> tuple[int, ...]:
+        """The state variables whose next values the step returns beside the carry, unit by unit."""
+        value = self.reader.values.get(cast(Any, self.reader.beside))
+        if not isinstance(value, LocalValue):
+            return ()
         slots, units = self.laid(value)
-        is_whole = len(set(slots.tolist())) == 1 and np.array_equal(units, np.arange(self.n))
-        return next((slot for slot, end in ends.items() if is_whole and end == slots[0]), None)
+        then = dict(ends)
+        for each in of_derived:
+            arguments = tuple(then.get(a, a) if isinstance(a, int) else a for a in each.arguments)
+            then[each.slot] = self._slots.get(_about(each.operation, arguments), NONE)
+        found: dict[int, tuple[int, int]] = {}
+        for number, slot in enumerate(variables if derived is None else (derived, *variables)):
+            at = np.flatnonzero(slots == then[slot])
+            if np.array_equal(units[at], np.arange(self.n)):
+                found.setdefault(then[slot], (int(at[0]), number))
+        is_all = self.n * len(found) == slots.size
+        return tuple(number for _, number in sorted(found.values())) if is_all else ()
 
     def _listens(self, rows: _Rows) -> tuple[bool, bool, bool]:
         value = None if isinstance(rows.sealed, np.ndarray) else self.reader.sealed_now(rows.sealed)
@@ -327,6 +347,12 @@ class _Lanes:
             return tuple(gate(rows, found) for rows in gates)
 
         return weights
+
+
+def _about(operation: Operation, arguments: Sequence[Any]) -> Any:
+    """What tells an instruction from others."""
+    told = lambda each: (str(each.value.dtype), each.value.tobytes()) if isinstance(each, _Constant) else each
+    return about_operation(operation), tuple(map(told, arguments))
 
 
 def _once_each(places: np.ndarray, units: np.ndarray) -> list[np.ndarray]:

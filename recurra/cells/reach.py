@@ -22,6 +22,7 @@ from jax.extend.core import ClosedJaxpr, Literal
 from jaxtyping import Int
 
 from recurra.cells.base import Cell, Weights
+from recurra.cells.reading import WITH_DERIVATIVE, is_elementwise
 from recurra.programs import CALLS, ELEMENTWISE, Operation, flat
 
 #: operations that put entries at other places, and how many of their arguments have entries that are moved; 0: all
@@ -161,7 +162,10 @@ class Sets:
             return list(map(_nothing, results))
         parts = [each if isinstance(each, tuple | list) else (each,) for each in parameters.values()]
         programs = [each for part in parts for each in part if isinstance(each, ClosedJaxpr)]
-        if name in CALLS and len(programs) == 1:
+        if name == WITH_DERIVATIVE:  # its derivative need not be that of its program
+            if is_elementwise(operation):
+                return [self.unions(_side_by_side(name, arguments, math.prod(results[0].shape)))]
+        elif name in CALLS and len(programs) == 1:
             taken = arguments[len(arguments) - len(programs[0].jaxpr.invars) :]
             return [each for each, _ in self.followed(programs[0], taken)]
         if name == "cond" and not _is_any(arguments[0]):

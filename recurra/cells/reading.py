@@ -29,7 +29,7 @@ from jax.extend.core import Literal
 from jaxtyping import PyTree
 
 from recurra.cells.affine import MOVES, Affine, Known, Source, applied, linear_in, moved_in
-from recurra.programs import ELEMENTWISE, Operation, flat, mixing, subprograms
+from recurra.programs import ELEMENTWISE, Operation, flat, mixing
 
 #: functions with a derivative of their own, which counts in the place of that of their program
 WITH_DERIVATIVE = "custom_jvp_call"
@@ -88,16 +88,16 @@ class Moved(LocalValue):
 class Reader:
     """Follows a program from its parameters, carry and input to the next carry; arguments are examples of them."""
 
-    def __init__(self, step: Callable, params: PyTree, carry: PyTree, x: PyTree):
-        program, out = jax.make_jaxpr(step, return_shape=True)(params, carry, x)
+    def __init__(self, step: Callable, params: PyTree, carry: PyTree, x: PyTree, follows_beside: bool = False):
+        program = jax.make_jaxpr(step)(params, carry, x)
         weights, self.leaves, inputs = (jax.tree.leaves(tree) for tree in (params, carry, x))
         self.dtype = self.leaves[0].dtype
         self.sizes = [math.prod(leaf.shape) for leaf in self.leaves]
-        self.flat = flat(program, len(self.leaves))
+        self.flat = flat(program, len(self.leaves) + follows_beside)
         names = iter(self.flat.inputs)
         self._params = [next(names) for _ in weights]
-        has_more = jax.tree.structure(out) != jax.tree.structure(carry) and len(self.flat.outputs) > len(self.leaves)
-        self.returned = self.flat.outputs[len(self.leaves)] if has_more else None
+        #: what the step returns beside the carry
+        self.beside = self.flat.outputs[len(self.leaves)] if follows_beside else None
 
         self._roots, self._keys = np.zeros(0, int), dict[Any, int]()
         self._first_mixed: NotUnitwise | None = None
@@ -206,12 +206,9 @@ class Reader:
                 units = self._joined(units, entries(each.units, each.shape, shape), operation)
         found = Elementwise(shape, units)
         found.operation, found.arguments = operation, arguments
-        columns = [
-            (each.keys, each.shape) if isinstance(each, LocalValue) else (np.asarray(each.value), np.shape(each.value))
-            for each in arguments
-        ]
-        if all(column is not None for column, _ in columns):
-            rows = zip(*(entries(*column, shape).tolist() for column in columns), strict=True)
+        told = [_told_of_entries(each, shape) for each in arguments]
+        if all(each is not None for each in told):
+            rows = zip(*cast(Any, told), strict=True)
             about, first = about_operation(operation), sum(self.sizes)
             found.keys = np.array([self._keys.setdefault((about, row), first + len(self._keys)) for row in rows], int)
         return found
@@ -347,14 +344,26 @@ def entries(array: Any, shape: tuple[int, ...], wanted: tuple[int, ...]) -> np.n
     return np.broadcast_to(np.reshape(array, shape), wanted).reshape(-1)
 
 
+def _told_of_entries(value: Any, shape: tuple[int, ...]) -> list[Any] | None:
+    """What tells the entries of an argument from others: keys of a local value, numbers of a known one."""
+    if not isinstance(value, LocalValue):
+        return [("number", each) for each in entries(np.asarray(value.value), np.shape(value.value), shape).tolist()]
+    return None if value.keys is None else entries(value.keys, value.shape, shape).tolist()
+
+
 def is_elementwise(operation: Operation) -> bool:
-    """Whether an operation is known to act on each entry alone."""
+    """Whether an operation is known to act on each entry alone, and its derivative too."""
     if operation.name in ELEMENTWISE:
         return len(operation.results) == 1
-    shapes = {var.aval.shape for var in (*operation.equation.invars, *operation.equation.outvars)}
-    if operation.name != WITH_DERIVATIVE or len(shapes - {()}) > 1 or len(operation.results) != 1:
+    given = [var.aval for var in operation.equation.invars]
+    shapes = {aval.shape for aval in (*given, *(var.aval for var in operation.equation.outvars))}
+    is_float = all(jnp.issubdtype(aval.dtype, jnp.floating) for aval in given)
+    if operation.name != WITH_DERIVATIVE or not is_float or len(shapes - {()}) > 1 or len(operation.results) != 1:
         return False
-    return all(mixing(program, set(program.invars)) is None for program in subprograms(operation.equation))
+    values = [jax.ShapeDtypeStruct(aval.shape, aval.dtype) for aval in given]
+    both = lambda values, along: jax.jvp(lambda *given: operation.bind(*given)[0], values, along)
+    program = jax.make_jaxpr(both)(values, values).jaxpr
+    return mixing(program, {var for var in program.invars if var.aval.shape}) is None
 
 
 def about_operation(operation: Operation) -> Any:

@@ -2,43 +2,58 @@
 
 import functools
 import math
+import re
 import sys
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import equinox as eqx
 import jax
+import jax.core
 import jax.numpy as jnp
 import numpy as np
+from jax.extend.core import ClosedJaxpr
 from jax.flatten_util import ravel_pytree
+from jax.tree_util import KeyPath
 from jaxtyping import Array, PRNGKeyArray, PyTree
 
 from recurra import checks
+from recurra.cells.affine import Affine, Known, linear_in
 from recurra.cells.lanes import Reading, read
+from recurra.programs import flat
 
 
 class Step:
     """A step(params, carry, x) of a user's, called with a vector of inputs. Arguments are those of `recurra.cell_of`.
 
     `params`, `carry` and `x` are examples, or where a run starts. Steps are equal if they are made of the same function
-    or of equal modules, and have arguments of the same shapes: so that what was compiled for one serves the other.
+    or of equal modules, have arguments of the same shapes, and are one traced program: so that what was compiled for
+    one serves the other.
     """
 
     def __init__(self, thing: Any, params: PyTree, carry: PyTree, x: PyTree, init: Any):
         self._given = thing, params, carry, x, init
         self.name = self.__name__ = getattr(thing, "__name__", type(thing).__name__)
         self.__module__, self.__wrapped__ = getattr(thing, "__module__", ""), thing
+        _check_given(self.name, thing, self._given)
         self.carry, self.x, self.dtype = _examples(self.name, carry, x)
-        how, function, params, init, told = _called(thing, params, self.carry, self.x, init)
-        self.params, fixed = eqx.partition(params, eqx.is_inexact_array)
+        how, function, params, init, told, is_learned = _called(self.name, *self._given[:2], self.carry, self.x, init)
+        # As JAX takes them: numbers of NumPy have its precision, and a plain number is an array.
+        self._whole = jax.tree.map(lambda leaf: jnp.asarray(leaf) if eqx.is_inexact_array(leaf) else leaf, params)
+        learned = jax.tree_util.tree_map_with_path(
+            lambda path, leaf: eqx.is_inexact_array(leaf) and is_learned(path), self._whole
+        )
+        self.params, fixed = eqx.partition(self._whole, learned)
         self._function = lambda params, carry, x: function(eqx.combine(params, fixed), carry, x)
         self.init: Callable[[PRNGKeyArray], PyTree] | None = None
         if init is not None:
             if not callable(init) or isinstance(init, type):
                 raise TypeError(f"`init` of {self.name} must draw parameters from a key, and is {init!r}.")
-            self.init = lambda key: eqx.filter(init(key), eqx.is_inexact_array)
-        self._key = _key((type(thing), *told), fixed, self.params, self.carry, self.x)
-        self._check(how)
+            self.init = lambda key: eqx.filter(init(key), learned)
+        program = self._checked(how)
+        self.beside = self._beside(program)
+        text = re.sub("0x[0-9a-f]+", "", str(program.jaxpr))
+        self._key = _key((type(thing), *told), (fixed, program.consts), self.params, self.carry, self.x), text
 
     def __reduce__(self) -> Any:
         return Step, self._given  # what was read is read again elsewhere: a traced program cannot be sent
@@ -56,11 +71,63 @@ class Step:
 
     def __call__(self, params: PyTree, carry: PyTree, x: Array) -> PyTree:
         """The next carry, without what the step returns beside it."""
+        return self._carry_of(self._function(params, carry, self.split_input(x)))
+
+    def split_input(self, v: Array) -> PyTree:
+        """A vector of all inputs as a tree like the user's."""
         leaves, structure = jax.tree.flatten(self.x)
         ends = np.cumsum([math.prod(leaf.shape) for leaf in leaves])[:-1]
-        parts = zip(jnp.split(x, ends), leaves, strict=True)
-        x = jax.tree.unflatten(structure, [part.reshape(leaf.shape) for part, leaf in parts])
-        return self._carry_of(self._function(params, carry, x))
+        parts = zip(jnp.split(v, ends), leaves, strict=True)
+        return jax.tree.unflatten(structure, [part.reshape(leaf.shape) for part, leaf in parts])
+
+    def input_of(self, x: PyTree) -> Array:
+        """The vector of a user's input; a ValueError for one that is not like the example."""
+        if jax.tree.structure(x) != jax.tree.structure(self.x) or not _same_shapes(x, self.x):
+            raise ValueError(
+                f"An input of {self.name} must be like the example that it was made with, of shapes {_shapes(self.x)}, "
+                f"and has {_shapes(x)}: {jax.tree.structure(x)} in the place of {jax.tree.structure(self.x)}. For "
+                "several streams, use jax.vmap."
+            )
+        return jnp.concatenate([jnp.ravel(leaf).astype(self.dtype) for leaf in jax.tree.leaves(x)])
+
+    def of_carry(self, what: str, tree: PyTree) -> list[Any]:
+        """The leaves of a tree like the carry, in which None may stand for an array; a ValueError for another tree."""
+        leaves, structure = jax.tree.flatten(tree, lambda leaf: leaf is None)
+        wanted = jax.tree.leaves(self.carry)
+        fits = lambda leaf, like: leaf is None or jnp.shape(leaf) == like.shape
+        if structure != jax.tree.structure(self.carry) or not all(map(fits, leaves, wanted)):
+            raise ValueError(
+                f"A tree of {what} must be like the carry of {self.name}, of shapes {_shapes(self.carry)}, with an "
+                f"array or None for each of its leaves, and has {_shapes(tree)}."
+            )
+        return [None if leaf is None else jnp.asarray(leaf).astype(self.dtype) for leaf in leaves]
+
+    def learned(self, params: PyTree) -> PyTree:
+        """The parameters that are learned, of a tree like the user's; a ValueError for another tree.
+
+        What is not learned, such as an integer, is as it was given first. It may be left out, with None in its place.
+        """
+        is_none = lambda leaf: leaf is None
+        leaves, structure = jax.tree_util.tree_flatten_with_path(params, is_none)
+        learned, own = jax.tree.flatten(self.params, is_none)
+        if structure != own:
+            raise ValueError(
+                f"The parameters must be a tree like those that {self.name} was made with, {own}, and are {structure}."
+            )
+        for (path, leaf), wanted, first in zip(leaves, learned, jax.tree.leaves(self._whole, is_none), strict=True):
+            place = f"params{jax.tree_util.keystr(path)}"
+            is_number = isinstance(leaf, float) and wanted is not None and not wanted.shape
+            if wanted is not None and not is_number and _shapes(leaf) != _shapes(wanted):
+                raise ValueError(
+                    f"`{place}` of {self.name} must be {_shapes(wanted)}, as when it was made, and is {_shapes(leaf)}."
+                )
+            if wanted is None and leaf is not None and not _is_same(leaf, first):
+                raise ValueError(
+                    f"`{place}` is not learned, so {self.name} keeps it as it was given first, {first!r}, and now it "
+                    f"is {leaf!r}. Leave it out, with None in its place, or let it be a floating-point array."
+                )
+        kept = lambda leaf, wanted: None if wanted is None else jnp.asarray(leaf, wanted.dtype)
+        return jax.tree.map(kept, params, self.params, is_leaf=is_none)
 
     def _carry_of(self, returned: PyTree) -> PyTree:
         if jax.tree.structure(returned) == jax.tree.structure(self.carry):
@@ -78,37 +145,56 @@ class Step:
     def order(self) -> np.ndarray | None:
         """For each parameter its place among all weights of the gates; None if gates are no permutation of them."""
         with jax.ensure_compile_time_eval():
-            flat, unravel = ravel_pytree(self.params)
+            flat_params, unravel = ravel_pytree(self.params)
             gates = jax.jit(lambda flat: ravel_pytree(self.reading.weights(unravel(flat)))[0])
-            numbers = np.asarray(gates(jnp.arange(flat.size, dtype=flat.dtype)))
-            if numbers.size != flat.size or not np.array_equal(np.sort(numbers), np.arange(flat.size)):
+            if not _is_linear(jax.make_jaxpr(gates)(flat_params)):
                 return None
-            numbers, probe = numbers.astype(int), jax.random.normal(jax.random.key(1), flat.shape, flat.dtype)
-            is_so = np.array_equal(gates(probe), np.asarray(probe)[numbers])
-            return np.argsort(numbers) if is_so else None
+            numbers = np.asarray(gates(jnp.arange(flat_params.size, dtype=flat_params.dtype)))
+            if numbers.size != flat_params.size or not np.array_equal(np.sort(numbers), np.arange(numbers.size)):
+                return None
+            numbers = numbers.astype(int)
+            probe = jax.random.normal(jax.random.key(1), flat_params.shape, flat_params.dtype)
+            return np.argsort(numbers) if np.array_equal(gates(probe), np.asarray(probe)[numbers]) else None
 
-    def _check(self, how: str) -> None:
-        """Raise unless the step has weights, can be called, and returns a carry like the one it takes."""
+    def _checked(self, how: str) -> ClosedJaxpr:
+        """The traced program; an error unless the step has weights, can be called, and returns a carry like its own."""
         if not jax.tree.leaves(self.params):
-            raise TypeError(f"{self.name} has no floating-point arrays, so there are no weights to learn.")
+            raise TypeError(
+                f"{self.name} has no floating-point arrays, so there are no weights to learn: give them as `params`, "
+                "with a function step(params, carry, x)."
+            )
         found = {str(leaf.dtype) for leaf in jax.tree.leaves((self.params, self.carry))}
         if len(found) != 1:
             raise TypeError(
                 f"The parameters and the carry of {self.name} must share one dtype, and have {sorted(found)}."
             )
-        x = jax.ShapeDtypeStruct((self.n_in,), self.dtype)
+        given = self.params, self.carry, self.x
         try:
-            after = jax.eval_shape(self, self.params, self.carry, x)
+            program, returned = jax.make_jaxpr(self._function, return_shape=True)(*given)
         except Exception as error:
             raise TypeError(
                 f"{self.name} could not be called as {how}, with an input of shapes {_shapes(self.x)} and a carry of "
                 f"shapes {_shapes(self.carry)}: {error}"
             ) from error
+        after = self._carry_of(returned)
         if not _alike(after, self.carry):
             raise TypeError(
                 f"{self.name} must return a carry like the one it takes, or a pair of it and anything else: it takes "
                 f"{_shapes(self.carry)} and returns {_shapes(after)}."
             )
+        self._check_init()
+        return program
+
+    def check_derivative(self, why: str | None) -> None:
+        """Raise where JAX has no derivative of the step, with what is known of why it is not unit-wise."""
+        step = lambda *given: self._carry_of(self._function(*given))
+        try:
+            jax.eval_shape(lambda *given: jax.vjp(step, *given)[1](self.carry), self.params, self.carry, self.x)
+        except Exception as error:
+            line = f" ({why})" if why else ""
+            raise TypeError(f"JAX has no derivative of the step of {self.name}{line}: {error}") from error
+
+    def _check_init(self) -> None:
         if self.init is None:
             return
         try:
@@ -121,14 +207,51 @@ class Step:
                 f"draws {_shapes(drawn)}."
             )
 
+    def _beside(self, program: ClosedJaxpr) -> tuple[int, ...] | None:
+        """The leaves of the carry that the step also returns beside it. None if it returns something else there."""
+        count = len(jax.tree.leaves(self.carry))
+        outputs = flat(program, len(program.jaxpr.outvars)).outputs
+        also = outputs[count:]
+        if not all(isinstance(each, int) and each in outputs[:count] for each in also):
+            return None
+        return tuple(dict.fromkeys(outputs.index(each) for each in also))
+
+
+def _is_linear(program: ClosedJaxpr) -> bool:
+    """Whether a program is known to be linear in its arguments, so that its derivative is the same everywhere."""
+    written = flat(program, len(program.jaxpr.outvars))
+    depends = set(written.inputs)
+    value_of = lambda each: Affine({}, None) if isinstance(each, int) and each in depends else Known(None, False)
+    for operation in written.operations:
+        arguments = list(map(value_of, operation.arguments))
+        if any(isinstance(each, Affine) for each in arguments):
+            if operation.name not in ("scatter-add", "pad") and not linear_in(operation, arguments):
+                return False
+            depends |= set(operation.results)
+    return True
+
+
+def _check_given(name: str, thing: Any, given: Any) -> None:
+    """Raise where something is given that cannot be a step."""
+    if isinstance(thing, type):
+        raise TypeError(f"{name} is a class: give an instance of it, such as {name}(...).")
+    if any(isinstance(leaf, jax.core.Tracer) for leaf in jax.tree.leaves(given)):
+        raise TypeError(
+            f"{name} was given values that JAX traces: make the cell outside of jax.jit, jax.vmap and jax.lax.scan. "
+            "Parameters are passed again at every step, and may be traced there."
+        )
+
 
 def _examples(name: str, carry: PyTree, x: PyTree) -> tuple[PyTree, PyTree, jnp.dtype]:
     """Examples of a carry and an input as arrays, and their type."""
-    leaves = jax.tree.leaves(carry)
-    if not leaves or not all(eqx.is_inexact_array_like(leaf) for leaf in leaves):
+    leaves = jax.tree_util.tree_leaves_with_path(carry)
+    other = [(path, leaf) for path, leaf in leaves if not eqx.is_inexact_array_like(leaf)]
+    if not leaves or other:
+        path, leaf = other[0] if other else ((), carry)
         raise TypeError(
             f"`carry` of {name} must be an array of floating-point numbers, or a tree of them, such as "
-            f"jax.numpy.zeros(32), and is {carry!r}."
+            f"jax.numpy.zeros(32), and `carry{jax.tree_util.keystr(path)}` is {leaf!r}. A number that counts steps, or "
+            "a key, can be part of the input; a class of your own must be registered as a tree."
         )
     carry = jax.tree.map(jnp.asarray, carry)
     dtype = checks.float_dtype(jnp.result_type(jax.tree.leaves(carry)[0]))
@@ -138,35 +261,65 @@ def _examples(name: str, carry: PyTree, x: PyTree) -> tuple[PyTree, PyTree, jnp.
                 f"`x` of {name} must be an example of an input, or at least 1 as their number, and is {x}."
             )
         x = jnp.zeros(int(x), dtype)
-    if not jax.tree.leaves(x):
-        raise TypeError(f"`x` of {name} must be an example of an input, or the number of its entries, and is {x!r}.")
+    for leaf in jax.tree.leaves(x) or [x]:
+        if not eqx.is_inexact_array(leaf):
+            raise TypeError(
+                f"`x` of {name} must be an example of an input, an array of floating-point numbers or a tree of them, "
+                f"or the number of its entries, and has {leaf!r}. An index, such as into an embedding, is passed as a "
+                "one-hot vector."
+            )
     return carry, jax.tree.map(lambda leaf: jnp.asarray(leaf, dtype), x), dtype
 
 
-def _called(
-    thing: Any, params: PyTree, carry: PyTree, x: PyTree, init: Any
-) -> tuple[str, Callable, PyTree, Any, tuple[Any, ...]]:
-    """How a thing is called, its step as a function, its parameters, what draws others, and what makes steps equal."""
+class _Called(NamedTuple):
+    """How a thing is called, its step as a function, its parameters, what draws others, what makes steps equal.
+
+    `is_learned` tells by its path whether an array of the parameters is learned.
+    """
+
+    how: str
+    function: Callable
+    params: PyTree
+    draw: Any
+    told: tuple[Any, ...]
+    is_learned: Callable[[KeyPath], bool] = lambda path: True
+
+
+def _called(name: str, thing: Any, params: PyTree, carry: PyTree, x: PyTree, init: Any) -> _Called:
     if (nnx := _flax("nnx")) and isinstance(thing, nnx.Module):
         definition, own, rest = nnx.split(thing, nnx.Param, ...)
+        if params is not None and not _alike(params, own):
+            raise TypeError(
+                f"`params` of {name} must be its nnx.state(cell, nnx.Param), of shapes {_shapes(own)}, or be left out."
+            )
         # A cell that `init` makes is taken apart likewise.
         draw = None if init is None else (lambda key: nnx.state(init(key), nnx.Param))
         step = lambda p, carry, x: nnx.merge(definition, p, rest)(carry, x)
-        rest_told = jax.tree.map(lambda leaf: leaf if eqx.is_array(leaf) else jax.random.key_data(leaf), rest)
-        return "cell(carry, x)", step, own, draw, (definition, rest_told, init)
+        return _Called("cell(carry, x)", step, own if params is None else params, draw, (definition, rest, init))
     if (linen := _flax("linen")) and isinstance(thing, linen.Module):
         draw = init or (None if params is not None else lambda key: thing.init(key, carry, x))
-        params = draw(jax.random.key(0)) if params is None and callable(draw) else params
+        if params is None and callable(draw):
+            try:
+                params = draw(jax.random.key(0))
+            except Exception as error:
+                raise TypeError(f"{name} could not be set up as cell.init(key, carry, x): {error}") from error
         step = lambda p, carry, x: thing.apply(p, carry, x)
-        return "cell.apply(params, carry, x)", step, params, draw, (thing, init)
+        # Other collections, such as the running means of a normalisation, are no parameters.
+        is_learned = lambda path: getattr(path[0], "key", None) == "params" or "params" not in dict(params or {})
+        return _Called("cell.apply(params, carry, x)", step, params, draw, (thing, init), is_learned)
     if not callable(thing):
         raise TypeError(
             f"{thing!r} cannot be called: give a function step(params, carry, x) with its `params`, or a recurrent "
             "cell of Equinox or Flax."
         )
     if params is None:
-        return "module(x, carry)", lambda module, carry, x: module(x, carry), thing, init, (init,)
-    return "step(params, carry, x)", thing, params, init, (thing, init)
+        return _Called("module(x, carry)", lambda module, carry, x: module(x, carry), thing, init, (init,))
+    params = jax.tree.map(lambda leaf: jnp.asarray(leaf, _dtype(carry)) if isinstance(leaf, float) else leaf, params)
+    return _Called("step(params, carry, x)", thing, params, init, (thing, init))
+
+
+def _dtype(carry: PyTree) -> Any:
+    return jax.tree.leaves(carry)[0].dtype
 
 
 def _flax(kind: str) -> Any:
@@ -184,9 +337,26 @@ def _alike(a: PyTree, b: PyTree) -> bool:
     return jax.tree.structure(a) == jax.tree.structure(b) and _shapes(a) == _shapes(b)
 
 
+def _same_shapes(a: PyTree, b: PyTree) -> bool:
+    return all(jnp.shape(u) == jnp.shape(v) for u, v in zip(jax.tree.leaves(a), jax.tree.leaves(b), strict=True))
+
+
+def _is_same(a: Any, b: Any) -> bool:
+    """Whether two values that are not learned are known to be equal."""
+    if a is b or isinstance(a, jax.core.Tracer):
+        return a is b
+    return np.array_equal(_number(a), _number(b)) if eqx.is_array_like(a) and eqx.is_array_like(b) else a == b
+
+
+def _number(leaf: Any) -> np.ndarray:
+    """An array, or the numbers of a key."""
+    is_key = eqx.is_array(leaf) and jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key)
+    return np.asarray(jax.random.key_data(leaf) if is_key else leaf)
+
+
 def _key(told: tuple[Any, ...], fixed: PyTree, *others: PyTree) -> Any:
     """By what a step is equal to another: its functions, the numbers that stay fixed, and the shapes of the others."""
-    number = lambda leaf: (leaf.shape, str(leaf.dtype), np.asarray(leaf).tobytes()) if eqx.is_array(leaf) else leaf
+    number = lambda leaf: (leaf.shape, str(leaf.dtype), _number(leaf).tobytes()) if eqx.is_array(leaf) else leaf
     kept = [(jax.tree.structure(tree), tuple(map(number, jax.tree.leaves(tree)))) for tree in (*told, fixed)]
     key = tuple(kept), tuple((jax.tree.structure(tree), _shapes(tree)) for tree in others)
     try:

@@ -27,6 +27,7 @@ All of it is pure, for `jax.lax.scan`, `jax.jit` and `jax.vmap`. For several str
 the states: `jax.vmap(grad.observe, (None, 0, 0))`.
 """
 
+import dataclasses
 from typing import Any, NamedTuple
 
 import equinox as eqx
@@ -34,7 +35,6 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray, PyTree
 
-from recurra import checks
 from recurra.cells.base import Cell, Credit, State, Weights
 from recurra.cells.foreign import cell_of
 from recurra.learners import Layered, ThroughLayers, check_pairing
@@ -67,12 +67,14 @@ class Packed(NamedTuple):
     weights: Weights
 
 
-class OnlineGrad(checks.Part):
+@dataclasses.dataclass(frozen=True, eq=False)  # JAX knows its methods by the object, which may hold arrays
+class OnlineGrad:
     """The pure functions that `recurra.online_grad` returns, for a cell and a past-facing learner.
 
     Parameters are passed in at every step, and may have changed since the last one, as in any online learning. They are
     the user's own tree where the cell was made of a user's step, and else the weights of the cell. `c` is credit of
-    what a head sees, one array as long as `shown`, or a tuple with an array or None for each state variable.
+    what a head sees, one array as long as `shown`. For credit of all that is carried, it is a tree like the carry, with
+    an array or None for each leaf; for a cell of the library, a tuple with one for each state variable.
 
     A learner that does not face the past is a TypeError, and credit of another shape a ValueError.
 
@@ -87,7 +89,7 @@ class OnlineGrad(checks.Part):
     cell: Cell
     learner: PastFacing
 
-    def __check_init__(self) -> None:
+    def __post_init__(self) -> None:
         if not isinstance(self.cell, Cell):
             raise TypeError(
                 f"`cell` of OnlineGrad must be a recurra cell, and is {type(self.cell).__name__}: for a step of your "
@@ -128,6 +130,7 @@ class OnlineGrad(checks.Part):
         params: PyTree,
         state: OnlineGradState,
         x: PyTree,
+        *,
         noise: PyTree = None,
         reset: Bool[Array, ""] | None = None,
     ) -> OnlineGradState:
@@ -142,7 +145,7 @@ class OnlineGrad(checks.Part):
         before, first = state.a, state.first
         if reset is not None:
             before, first = where(reset, self.cell.init_state(), before), jnp.where(reset, state.t, first)
-        tick = unlabelled(self.cell, weights, state.t, before, self._input(x), N_OUT, reset, first)
+        tick = unlabelled(self.cell, weights, state.t, before, self.cell.input_of(x), N_OUT, reset, first)
         M = advanced(self.learner, tick, state.M, noise)
         t, first = set_back({"": self.learner}, state.t + 1, first)
         assert first is not None
@@ -152,25 +155,23 @@ class OnlineGrad(checks.Part):
         """What a head sees of the state."""
         return self.cell.show(state.a)
 
-    def gradient(self, params: PyTree, state: OnlineGradState, c: Float[Array, " shown"] | Credit) -> PyTree:
+    def gradient(self, params: PyTree, state: OnlineGradState, c: PyTree) -> PyTree:
         """c M(t), in a tree like the parameters."""
-        weights, pull = jax.vjp(self._applied, params if isinstance(params, Packed) else _floats(params))
+        weights, pull = jax.vjp(self._applied, params if isinstance(params, Packed) else self.cell.learned(params))
         found = dense(self.learner.contract(self.cell, weights, self._credit(c), state.M))
         return pull(found)[0]
 
-    def input_gradient(
-        self, params: PyTree, state: OnlineGradState, c: Float[Array, " shown"] | Credit
-    ) -> Float[Array, " n_in"]:
+    def input_gradient(self, params: PyTree, state: OnlineGradState, c: PyTree) -> PyTree:
         """c ∂a(t)/∂x(t), the credit of the latest input, such as for a module below. Earlier inputs get none here."""
         credit = self.cell.dense_credit(self._credit(c))
-        return self.cell.pull_input(self._applied(params), state.trace, credit)
+        return self.cell.split_input(self.cell.pull_input(self._applied(params), state.trace, credit))
 
     def eligibility(
         self,
         params: PyTree,
         state: OnlineGradState,
         z: PyTree,
-        c: Float[Array, " shown"] | Credit,
+        c: PyTree,
         keep: float | Float[Array, ""],
     ) -> PyTree:
         """keep z + c M(t). It starts with zeros like the parameters; `keep` is γλ inside an episode, 0 at its start."""
@@ -180,26 +181,18 @@ class OnlineGrad(checks.Part):
         return self.cell.applied(self._weights(params))
 
     def _weights(self, params: PyTree) -> Weights:
-        return params.weights if isinstance(params, Packed) else self.cell.weights_of(_floats(params))
+        return params.weights if isinstance(params, Packed) else self.cell.weights_of(params)
 
-    def _input(self, x: PyTree) -> Float[Array, " n_in"]:
-        return jnp.concatenate([jnp.ravel(leaf).astype(self.cell.dtype) for leaf in jax.tree.leaves(x)])
-
-    def _credit(self, c: Float[Array, " shown"] | Credit) -> Credit:
-        credit = c if isinstance(c, tuple) else (c,)
-        widths = self.cell.widths if isinstance(c, tuple) else (self.cell.shown_width,)
-        fits = lambda u, width: u is None or jnp.shape(u) == (width,)
-        if len(credit) != len(widths) or not all(map(fits, credit, widths)):
-            shapes = jax.tree.map(jnp.shape, c)
+    def _credit(self, c: PyTree) -> Credit:
+        width = self.cell.shown_width
+        if eqx.is_array_like(c) and jnp.shape(c) == (width,):
+            return self.cell.credit_shown(jnp.asarray(c).astype(self.cell.dtype))
+        if c is None or eqx.is_array_like(c):
             raise ValueError(
-                f"`c` must be an array of shape ({self.cell.shown_width},), credit of what a head sees, or a tuple "
-                f"with an array or None for each state variable, of lengths {self.cell.widths}. Its shape is {shapes}."
+                f"`c` must be an array of shape ({width},), credit of what a head sees, or a tree like the carry, and "
+                f"is {c if c is None else f'of shape {jnp.shape(c)}'}. For several streams, use jax.vmap."
             )
-        return c if isinstance(c, tuple) else self.cell.credit_shown(c)
-
-
-def _floats(params: PyTree) -> PyTree:
-    return eqx.filter(params, eqx.is_inexact_array)
+        return self.cell.credit_of(c)
 
 
 def online_grad(

@@ -94,12 +94,6 @@ def settling(p, h, x):
     return jax.lax.fori_loop(0, 3, once, h)  # here
 
 
-@refused("runs a loop or a branch (`while`)")
-def until_settled(p, h, x):
-    once = lambda h: jnp.tanh(p["W"] @ h)
-    return jax.lax.while_loop(lambda h: h.sum() > 1, once, h)  # here
-
-
 @refused("runs a loop or a branch (`cond`)")
 def branching(p, h, x):
     z = jnp.tanh(p["W"] @ h)
@@ -232,6 +226,16 @@ def test_the_reason_and_the_line_are_told(name):
     where = line_of(HELPERS.get(name, step))
     assert (where is None) == (name in NOWHERE)
     assert refusal(step, carry).why == (f"it {reason}" if where is None else f"{where}, {reason}")
+
+
+def test_a_step_that_jax_cannot_differentiate_is_refused_with_its_line():
+    def until_settled(p, h, x):
+        once = lambda h: jnp.tanh(p["W"] @ h)
+        return jax.lax.while_loop(lambda h: h.sum() > 1, once, h)  # here
+
+    with pytest.raises(TypeError, match=r"no derivative of the step of until_settled.*Reverse-mode") as error:
+        rc.cell_of(until_settled, {"W": P["W"]}, carry=H, x=X)
+    assert f"({line_of(until_settled)}, runs a loop or a branch (`while`))" in str(error.value)
 
 
 @pytest.mark.parametrize("name", ["calling_a_compiled_helper", "calling_helpers_within_helpers", "softmax", "settling"])

@@ -35,7 +35,7 @@ def followed(grad, weights, xs, resets=()):
     state, visited = grad.init(weights, jax.random.key(1)), []
     for t, x in enumerate(xs):
         row = jax.tree.map(lambda rows, t=t: rows[t], noise)
-        state = observe(weights, state, x, row, jnp.array(t in resets) if resets else None)
+        state = observe(weights, state, x, noise=row, reset=jnp.array(t in resets) if resets else None)
         visited.append(state)
     return visited
 
@@ -117,7 +117,7 @@ def test_every_past_facing_learner_gives_what_it_gives_in_training(learner):
 
     def one(state, inputs):
         x, row, c = inputs
-        state = grad.observe(weights.cell, state, x, row)
+        state = grad.observe(weights.cell, state, x, noise=row)
         return state, grad.gradient(weights.cell, state, c)
 
     rows = xs, grad.noise(jax.random.key(2), STEPS), cbar
@@ -182,6 +182,13 @@ def test_errors_say_what_to_do():
     drawn, again = grad.observe(weights, state, xs[0]), grad.observe(weights, state, xs[0])
     assert jax.tree.all(jax.tree.map(np.array_equal, drawn.M, again.M)), "the key of the state draws"
     assert not np.array_equal(grad.observe(weights, drawn, xs[0]).M.B[0].rec, drawn.M.B[0].rec)
-    for wrong in (np.ones(4), (np.ones(3),), (np.ones(3), np.ones(2))):
-        with pytest.raises(ValueError, match=r"array of shape \(3,\)"):
+    for wrong, told in (
+        (np.ones(4), r"array of shape \(3,\), .* is of shape \(4,\)"),
+        ((np.ones(3),), r"for each state variable, of lengths \(3, 3\)"),
+        ((np.ones(3), np.ones(2)), r"for each state variable, of lengths \(3, 3\)"),
+        (None, "`c` must be an array"),
+    ):
+        with pytest.raises(ValueError, match=told):
             grad.gradient(weights, state, jax.tree.map(jnp.asarray, wrong))
+    with pytest.raises(ValueError, match=r"must have shape \(2,\), and has \(5, 2\).* use jax.vmap"):
+        grad.observe(weights, state, jnp.ones((5, 2)))
