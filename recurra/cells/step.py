@@ -40,16 +40,15 @@ class Step:
         how, function, params, init, told, is_learned = _called(self.name, *self._given[:2], self.carry, self.x, init)
         # As JAX takes them: numbers of NumPy have its precision, and a plain number is an array.
         self._whole = jax.tree.map(lambda leaf: jnp.asarray(leaf) if eqx.is_inexact_array(leaf) else leaf, params)
-        learned = jax.tree_util.tree_map_with_path(
-            lambda path, leaf: eqx.is_inexact_array(leaf) and is_learned(path), self._whole
-        )
-        self.params, fixed = eqx.partition(self._whole, learned)
+        is_param = lambda path, leaf: eqx.is_inexact_array(leaf) and is_learned(path)
+        mask = lambda tree: jax.tree_util.tree_map_with_path(is_param, tree)
+        self.params, fixed = eqx.partition(self._whole, mask(self._whole))
         self._function = lambda params, carry, x: function(eqx.combine(params, fixed), carry, x)
         self.init: Callable[[PRNGKeyArray], PyTree] | None = None
         if init is not None:
             if not callable(init) or isinstance(init, type):
                 raise TypeError(f"`init` of {self.name} must draw parameters from a key, and is {init!r}.")
-            self.init = lambda key: eqx.filter(init(key), learned)
+            self.init = lambda key: eqx.filter(drawn := init(key), mask(drawn))
         program = self._checked(how)
         self.beside = self._beside(program)
         text = re.sub("0x[0-9a-f]+", "", str(program.jaxpr))

@@ -201,7 +201,7 @@ def test_jobs_compute_a_study_and_end_with_it(tmp_path, queue, capfd):
         assert processes.listening(families(queue)) == {"127.0.0.1"}
     assert sorted(order.points[0] for order, _ in results) == list(range(12))
     for order, result in results:
-        assert result.loss.tobytes() == standins.computed(order).loss.tobytes()
+        assert result.values["loss"].tobytes() == standins.computed(order).values["loss"].tobytes()
     assert len({result.worker for _, result in results}) == 2
     _until(lambda: not families(queue))
     assert sorted(path.name for path in queue.glob("*.cancelled")) == ["1.cancelled", "2.cancelled"]
