@@ -86,7 +86,7 @@ def to_others(tick: Tick, v: Float[Array, " n"]) -> State:
     """Ĵ v, where v is a tangent of a[0]: what units hear from all others."""
     cell, nothing = unitwise(tick.cell), jnp.zeros_like(v)
     z = (nothing if W.rec is None else matvec(W.rec, v) - mul(own(W.rec), v) for W in tick.weights)
-    return tick.unless_reset(cell.spread(tick.trace, tuple(z)))
+    return cell.spread(tick.trace, tuple(z))
 
 
 def by_unit(v: Float[Array, " n"], B: Gates) -> Gates:
