@@ -12,7 +12,7 @@ import dense
 import recurra as rc
 from dense_comparison import STEPS, compare, setting, side_by_side
 from driving import distance, flat
-from recurra.engine.forms import LateRFLO, LazyRTRL
+from recurra.engine.forms import LazyRTRL
 from recurra.step import APPLIED, LearningStep
 from recurra_paper.setup import LEARNERS as PAPER
 from taking_steps import fixed_noise, gradients, take_steps
@@ -75,33 +75,6 @@ def test_learners_that_learn_about_the_network(cell):
         ours = gradients(taken(network, learner, weights, xs, ys, resets=True, gaps=True, start=start))
         assert compare(path, ours, oracle(path)) < 1e-10
         assert compare(path, ours, oracle(plain)) > 1e-3
-
-
-PAST = [rc.RTRL(), LazyRTRL(span=5), rc.RFLO(), LateRFLO(), rc.ROK(r=2)]
-PAST += [kind(initial_scale=0.0) for kind in (rc.UORO, rc.KFRTRL, rc.RKFRTRL)]
-
-
-#: every learner on a plain cell, but for one that serves only cells whose units do not read all they hold
-BEGUN = [pytest.param(learner, "leaky rnn") for learner in PAST if not isinstance(learner, LateRFLO)]
-BEGUN += [
-    pytest.param(learner, "lstm", marks=() if isinstance(learner, LateRFLO | rc.UORO) else pytest.mark.slow)
-    for learner in PAST
-]
-
-
-@pytest.mark.parametrize(
-    ("learner", "cell"), BEGUN, ids=lambda each: each if isinstance(each, str) else type(each).__name__
-)
-def test_after_a_reset_a_past_facing_learner_is_one_that_begins_there(learner, cell):
-    network, weights, xs, ys, _ = setting(cell)
-    last = RESETS[-1]
-    ours = gradients(taken(network, learner, weights, xs, ys, resets=True))[last:]
-    noise = jax.tree.map(lambda rows: rows[last:], fixed_noise(learner, network.cell, STEPS))
-    alone = gradients(take_steps(network, learner, weights, xs[last:], ys[last:], noise=noise))
-    never = gradients(take_steps(network, learner, weights, xs, ys))[last:]
-    assert max(map(distance, ours, alone)) < 1e-10
-    # The control. Without a leak RFLO has no memory of before to forget, but for the state itself.
-    assert max(map(distance, ours, never)) > 1e-3
 
 
 #: the paper's, and some of those that came after it; SnAp-n and Layered need other cells

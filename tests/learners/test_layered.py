@@ -23,7 +23,6 @@ from recurra.learners.snap_1 import SnAp1
 from recurra.saved.parts import described, rebuilt
 from recurra.step.online_grad import OnlineGrad
 from recurra_paper.experiments.enumeration import estimates
-from taking_steps import fixed_noise, gradients, take_steps
 from unrolled import gru, lstm, rnn
 
 EXACT = 1e-10
@@ -190,30 +189,6 @@ def test_local_losses_need_a_loss():
     blind = eqx.tree_at(lambda tick: tick.loss, tick, None, is_leaf=lambda leaf: leaf is None)
     with pytest.raises(ValueError, match="needs the network's loss"):
         learner.step(blind, learner.init(network.cell, weights.cell, jax.random.key(0), 2), None)
-
-
-@pytest.mark.parametrize(
-    "learner",
-    [
-        Layered((rc.KeRNL(), rc.UORO(initial_scale=0.0)), RandomTargets()),
-        pytest.param(Layered((rc.RTRL(), rc.RFLO())), marks=pytest.mark.slow),
-    ],
-    ids=["drawn", "closed form"],
-)
-def test_after_a_reset_nothing_is_left_of_the_past_but_what_is_fixed(learner):
-    network, weights, xs, ys = problem(lambda n_in, n: Stack(rc.RNN(n_in, n, 0.5), rc.LSTM(n, 2)), steps=6)
-    reset = np.arange(6) == 3
-    noise = fixed_noise(learner, network.cell, 6)
-    visited = take_steps(network, learner, weights, xs, ys, noise=noise, reset=reset)
-    later = jax.tree.map(lambda rows: rows[3:], noise)
-    # What KeRNL has learned stays.
-    start = visited[2][1].learners["applied"]
-    start = learner.forget(network.cell, start)
-    afresh = take_steps(network, learner, weights, xs[3:], ys[3:], noise=later, start=start)
-    assert max(map(distance, gradients(visited)[3:], gradients(afresh))) < EXACT
-    unbroken = take_steps(network, learner, weights, xs, ys, noise=noise)
-    assert min(map(distance, gradients(unbroken)[4:], gradients(afresh)[1:])) > 1e-3
-    assert distance(visited[-1][1].learners["applied"].fixed or [0.0], start.fixed or [0.0]) == 0
 
 
 @pytest.mark.slow
