@@ -11,6 +11,7 @@ from recurra.cells import Sparsely
 from recurra.cells.unitwise import UnitwiseCell
 from recurra.engine.forms import LateRFLO, SharedRFLO
 from recurra.engine.specialise import fastest
+from recurra.linalg import dense
 from taking_steps import gradients, take_steps
 
 N_IN, N, STEPS = 2, 4, 12
@@ -39,6 +40,19 @@ def test_it_is_rflo(cell):
     found, wanted = ([gradient for gradient, _, _ in each] for each in both)
     assert distance(found, wanted) < 1e-12
     assert all(np.abs(leaf).max() > 1e-3 for leaf in jax.tree.leaves(wanted[-1])), "nothing is tested"
+
+
+@pytest.mark.parametrize("form", [SharedRFLO(), LateRFLO()], ids=lambda form: type(form).__name__)
+def test_what_a_step_alone_needs_may_be_kept_as_well(form):
+    """Traces that no later step reads change nothing if they are not dropped, whichever variables credit comes from."""
+    network, weights, xs, ys = problem(CELLS["alif"], N, N_IN, steps=6)
+    start = lambda learner: learner.init(network.cell, weights.cell, jax.random.key(0), 2)
+    both = {learner: start(learner) for learner in (form, rc.RFLO())}
+    credit = network.cell.split(jax.random.normal(jax.random.key(1), (sum(network.cell.widths),)))
+    for _, _, tick in drive(network, rc.RFLO(), weights, xs, ys):
+        both = {learner: learner.advance(tick, M, None) for learner, M in both.items()}
+        found, wanted = (dense(learner.contract(network.cell, weights.cell, credit, M)) for learner, M in both.items())
+        assert distance(found, wanted) < 1e-12
 
 
 @pytest.mark.parametrize(

@@ -24,8 +24,7 @@ def quick(first, *others):
 def tensor(network, learner, weights, state):
     """M as [k, (i, j)], with every gate's weights side by side."""
     M = learner.influence(network.cell, weights.cell, state)
-    blocks = [block for gate in M for block in gate if block is not None]
-    return np.concatenate([np.asarray(block).reshape(len(block), -1) for block in blocks], axis=1)
+    return jnp.concatenate([leaf.reshape(len(leaf), -1) for leaf in jax.tree.leaves(M)], axis=1)
 
 
 def gradients(network, learner, weights, xs, ys):
@@ -94,15 +93,29 @@ def test_sk_rtrl_cuts_to_the_closest_rest(cell):
     assert distance(found, exact) > 1e-6
 
 
-def test_sk_rtrl_s_cut_is_close_to_the_best_one():
-    """From a start that says nothing, and of a matrix whose singular values differ little; then from its own result."""
-    N = np.random.default_rng(1).standard_normal((32, 36))
-    best = np.linalg.norm(N - closest(N, 4))
-    V, cut = jnp.zeros((4, 36)), jax.jit(dominant)
-    for most in (1.1, 1.04, 1.03):
-        L, V = cut(jnp.asarray(N), V)
-        assert 1 - EXACT < np.linalg.norm(N - L.T @ V) / best < most
-        assert distance(V @ V.T, np.eye(4)) < EXACT
+def matrix(sigma, seed):
+    """A matrix of these singular values, and its right singular vectors."""
+    rng = np.random.default_rng(seed)
+    U, V = (np.linalg.qr(rng.standard_normal((n, n)))[0] for n in (len(sigma), len(sigma) + 4))
+    return (U * sigma) @ V[: len(sigma)], V
+
+
+@pytest.mark.parametrize(
+    ("ratio", "most"), [(0.95, [1.06, 1.03, 1.02]), (0.8, [1.1, 1.001, 1.0001])], ids=["slowly", "fast"]
+)
+def test_sk_rtrl_s_cut_is_close_to_the_best_one(ratio, most):
+    """Singular values fall slowly or fast. It begins at right angles to the best directions, then with its own result.
+
+    Without a second iteration it is 1.09 of the best or 1.33 at first. Without directions of its own it stays there.
+    """
+    cut = jax.jit(dominant)
+    for seed in range(3):
+        N, V = matrix(ratio ** np.arange(32), seed)
+        best, V = np.linalg.norm(N - closest(N, 4)), jnp.asarray(V[8:12])
+        for within in most:
+            L, V = cut(jnp.asarray(N), V)
+            assert 1 - EXACT < np.linalg.norm(N - L.T @ V) / best < within
+            assert distance(V @ V.T, np.eye(4)) < EXACT
 
 
 @pytest.mark.parametrize("J", [np.linalg.qr(np.random.default_rng(0).standard_normal((20, 20)))[0], np.eye(3) * 1e-3])
@@ -113,24 +126,22 @@ def test_the_largest_singular_value_is_bounded_from_above(J):
 
 
 def bounds(cell, r, seed):
-    """Errors of SK-RTRL's M at each step, its bounds on them, and J's largest singular values."""
+    """At each step: SK-RTRL's error, its bound, J's largest singular value, and what the step cut off, all of M."""
     network, weights, xs, ys = problem(CELLS[cell][0], n=3, n_in=1, steps=12, seed=seed)
-    learner, errors = SKRTRL(r=r), []
+    learner, found = SKRTRL(r=r), []
     rtrl, sk = (drive(network, each, weights, xs, ys) for each in (rc.RTRL(), learner))
     influence = [
-        jax.jit(lambda state, each=each: flat_influence(network, each, weights, state)) for each in (rc.RTRL(), learner)
+        jax.jit(lambda state, each=each: tensor(network, each, weights, state)) for each in (rc.RTRL(), learner)
     ]
-    for (_, exact, _), (_, found, tick) in zip(rtrl, sk, strict=True):
-        J = network.cell.jacobian(weights.cell, tick.trace)
-        off = np.linalg.norm(influence[0](exact) - influence[1](found))
-        errors.append((off, float(found.error), np.linalg.svd(J, compute_uv=False)[0]))
-    return np.array(errors).T
-
-
-def flat_influence(network, learner, weights, state):
-    return jnp.concatenate(
-        [leaf.ravel() for leaf in jax.tree.leaves(learner.influence(network.cell, weights.cell, state))]
-    )
+    size, before = np.linalg.norm, None
+    for (_, exact, _), (_, state, tick) in zip(rtrl, sk, strict=True):
+        J = np.asarray(network.cell.jacobian(weights.cell, tick.trace))
+        M = np.stack([influence[0](exact), influence[1](state)])
+        # Both have the same Mbar. It is what RTRL adds.
+        off = M if before is None else M - J @ before
+        found.append((size(M[0] - M[1]), float(state.error), size(J, 2), size(off[0] - off[1])))
+        before = M
+    return np.array(found).T
 
 
 CASES = [("rnn", 1, 0)]
@@ -141,12 +152,15 @@ SLOW = [("leaky rnn", 0, 1)] + [
 
 @pytest.mark.parametrize(("cell", "r", "seed"), CASES + [pytest.param(*case, marks=pytest.mark.slow) for case in SLOW])
 def test_the_bound_on_the_error_holds_at_every_step(cell, r, seed):
-    errors, found, norms = bounds(cell, r, seed)
+    """It is the one that is stated: what was there before grows with J, and what is cut off comes to it."""
+    errors, found, norms, cuts = bounds(cell, r, seed)
     assert np.all(errors <= found * (1 + EXACT) + EXACT)
     assert errors[-1] > 1e-3
-    # The bound is not idle: what was cut off at the last step alone, or carried on without J, is too little.
-    cut = found - norms * np.concatenate([[0], found[:-1]])
-    assert np.any(errors > cut + 1e-6)
+    grown = norms[1:] * found[:-1]
+    assert np.all(found[1:] >= (grown + cuts[1:]) * (1 - EXACT))
+    assert np.all(found[1:] <= (1.02 * grown + cuts[1:]) * (1 + EXACT) + EXACT)
+    # The control: a bound that J does not change is another.
+    assert np.abs(found[1:] / (found[:-1] + cuts[1:]) - 1).max() > 0.05
 
 
 def test_a_reset_forgets_the_error():
