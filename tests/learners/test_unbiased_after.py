@@ -17,7 +17,6 @@ from recurra.learners.receiver_uoro import ReceiverUORO
 from recurra.learners.snap_1 import SnAp1
 from recurra.linalg import Hollow, Listed, Sparse, full
 from recurra_paper.experiments.enumeration import estimates
-from taking_steps import fixed_noise, gradients, take_steps
 from unrolled import CELLS
 
 EXACT = 1e-10
@@ -202,25 +201,6 @@ def test_weights_at_some_places_only(name, kind):
     hollow = np.asarray(M.rec) * (1 - np.eye(3))  # it is kept as a whole matrix
     rec = hollow if kind == "hollow" else np.asarray(M.rec)[:, PLACES[0], PLACES[1]]
     assert distance(every.mean(axis=0), M._replace(rec=rec)) < EXACT
-
-
-@pytest.mark.parametrize(
-    ("name", "cell"),
-    [
-        ("diagonal", "leaky rnn"),
-        *(pytest.param(name, "lstm", marks=pytest.mark.slow) for name in LEARNERS),
-    ],
-)
-def test_after_a_reset_nothing_is_left_of_the_past(name, cell):
-    network, weights, xs, ys = problem(CELLS[cell][0], steps=6)
-    learner, reset = LEARNERS[name], np.arange(6) == 3
-    noise = fixed_noise(learner, network.cell, 6)
-    whole = gradients(take_steps(network, learner, weights, xs, ys, noise=noise, reset=reset))
-    later = jax.tree.map(lambda rows: rows[3:], noise)
-    afresh = gradients(take_steps(network, learner, weights, xs[3:], ys[3:], noise=later))
-    assert max(map(distance, whole[3:], afresh)) < EXACT
-    unbroken = gradients(take_steps(network, learner, weights, xs, ys, noise=noise))
-    assert min(map(distance, unbroken[4:], afresh[1:])) > 1e-3
 
 
 @pytest.mark.parametrize("name", LEARNERS)
