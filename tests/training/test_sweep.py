@@ -28,24 +28,6 @@ def trained(learner, task, net, **kwargs):
     return rc.train(net, learner, task, **settings)
 
 
-def test_every_point_is_what_train_makes_of_its_settings():
-    rates, alphas, lags = [0.01, 0.3], [0.4, 1.0], [1, 3]
-    data = swept({"optimizer": rates, "network.cell.alpha": alphas, "task.t1": lags, "learner": [rc.RFLO(), rc.UORO()]})
-    assert list(data.sizes) == ["optimizer", "network.cell.alpha", "task.t1", "learner", "seed", "step"]
-    every = itertools.product(enumerate(rates), enumerate(alphas), enumerate(lags), enumerate((rc.RFLO(), rc.UORO())))
-    for point in every:
-        places, (rate, alpha, lag, learner) = zip(*point, strict=True)
-        if sum(places) % 2:  # half of the points still have every three settings in every combination
-            continue
-        one = trained(learner, rc.Add(lag, 2), network(alpha=alpha), optimizer=rate)
-        here = data.sel({"optimizer": rate, "network.cell.alpha": alpha, "task.t1": lag, "learner": learner.about.id})
-        np.testing.assert_allclose(here.loss, one.loss, rtol=1e-9)
-        np.testing.assert_allclose(here.final_loss, one.final_loss(), rtol=1e-9)
-        np.testing.assert_array_equal(here.step, one.step)
-    # a wrong setting must show
-    assert abs(data.loss.isel(optimizer=0) - data.loss.isel(optimizer=1)).max() > 1e-3
-
-
 def test_short_names_and_paths_are_one_language():
     rates, alphas = [0.01, 0.3], [0.4, 1.0]
     short = swept({"learning_rate": rates, "alpha": alphas})
