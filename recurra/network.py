@@ -143,7 +143,8 @@ class Network(checks.Part):
 
         They must have the parts, shapes and types of those that `init` returns. With a number of `seeds`, arrays may
         have a leading axis over them. An error names the first array that does not fit, its gate by `cell.gates`, such
-        as `weights.cell.f.bias`. `run`, `recurra.train(start=...)` and `recurra.Online(weights=...)` call this.
+        as `weights.cell.f.bias`. `run`, `recurra.train(start=...)`, `recurra.Online(weights=...)` and the `start_from`
+        of a `LearningStep` call this.
         """
         if not isinstance(weights, NetworkWeights):
             raise TypeError(

@@ -101,6 +101,9 @@ class NeverDue(Learner):
     def init(self, cell: Cell, weights: Weights, key: PRNGKeyArray, n_out: int) -> PyTree:
         return self.learner.init(cell, weights, key, n_out)
 
+    def noise(self, cell: Cell, key: PRNGKeyArray, steps: int) -> PyTree[Array] | None:
+        return self.learner.noise(cell, key, steps)
+
     def step(self, tick: Tick, state: PyTree, noise: PyTree) -> tuple[LazyWeights | None, PyTree]:
         return self.learner.step(tick, state, noise)
 

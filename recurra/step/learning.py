@@ -20,6 +20,7 @@ from recurra.losses import SquaredError
 from recurra.network import Network, NetworkWeights, Readout
 from recurra.step.contracts import check_about, check_parts
 from recurra.step.counting import set_back
+from recurra.step.given import check_noise, check_row, check_target
 from recurra.step.optimizers import Optimizer, checked_optimizer, descend_if, init_optimizer
 from recurra.step.readouts import RLS
 from recurra.step.types import GivenCredit, GivenError, LearningState, Observed, Outcome
@@ -123,8 +124,9 @@ class LearningStep(checks.Part):
         """The state before the first step, with given weights and without a key.
 
         It counts only what is needed: steps since the latest label where there are `gaps`, and since the latest reset
-        where there are `resets`.
+        where there are `resets`. Weights of another network are a ValueError.
         """
+        self.network.check_weights(weights)
         cell = self.network.cell
         applied = cell.applied(weights.cell)
         first = lambda name: lambda key: self.learners[name].init(cell, applied, key, self.network.n_out)
@@ -169,11 +171,13 @@ class LearningStep(checks.Part):
         """Input x arrives. Returns the step so far, to be passed to `learn`, and the output.
 
         Random numbers of the learners are drawn with the key of the state, unless `noise` has them: one row of what the
-        method `noise` returns. Where `reset` is true, the state is first set back to its start.
+        method `noise` returns. Where `reset` is true, the state is first set back to its start. Arrays of another shape
+        are a ValueError.
         """
         if reset is not None and state.first is None:
             raise ValueError(f"`reset` was given, and the state {_WITHOUT} resets: {_INSTEAD}.")
-        state, noise = self._drawn(state) if noise is None else (state, noise)
+        check_row(self.network, self.streams, x, reset)
+        state, noise = self._drawn(state, noise)
 
         def look(a: State, x: Array, reset: Array | None) -> tuple[State, State, Any, Array]:
             a = a if reset is None else where(reset, self.network.cell.init_state(), a)
@@ -182,10 +186,13 @@ class LearningStep(checks.Part):
         before, after, trace, output = self.over_streams(look)(state.a, x, reset)
         return Observed(state, x, noise, before, after, trace, output, reset), output
 
-    def _drawn(self, state: LearningState) -> tuple[LearningState, dict[str, PyTree]]:
-        """The state with its next key, and the random numbers of one step."""
+    def _drawn(self, state: LearningState, noise: dict[str, PyTree] | None) -> tuple[LearningState, dict[str, PyTree]]:
+        """The state with its next key, and the random numbers of one step: those that are given, or drawn ones."""
         draw = lambda key: jax.tree.map(lambda rows: rows[0], self.noise(key, 1))
         shapes = jax.eval_shape(draw, jax.random.key(0))
+        if noise is not None:
+            check_noise(noise, shapes)
+            return state, noise
         if not jax.tree.leaves(shapes):  # no learner needs any
             return state, shapes
         if state.key is None:
@@ -204,8 +211,9 @@ class LearningStep(checks.Part):
     ) -> tuple[LearningState, Outcome]:
         """The label arrives, or an error or credit in its place. Returns the next state, and what is known of the step.
 
-        A label counts only where `present` is true.
+        A label counts only where `present` is true. One of another shape than the output is a ValueError.
         """
+        check_target(self.network, self.streams, target, present)
         state, t = seen.state, seen.state.t
         counted = _steps_since_label(state, present)
         unlabelled = None if present is None else counted

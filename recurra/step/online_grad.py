@@ -42,6 +42,7 @@ from recurra.learners.base import PastFacing
 from recurra.learners.following import advanced, check_followed, first_influence, unlabelled
 from recurra.linalg import combine, dense, where
 from recurra.step.counting import set_back
+from recurra.step.given import check_noise
 
 #: learners of M see no label: one output is enough for their shapes
 N_OUT = 1
@@ -136,12 +137,17 @@ class OnlineGrad:
     ) -> OnlineGradState:
         """Input x arrives. Where `reset` is true, the state is first set back to its start, and M to zero.
 
-        Random numbers of the learner are drawn with the key of the state, unless `noise` has them.
+        Random numbers of the learner are drawn with the key of the state, unless `noise` has them: one row of what the
+        method `noise` returns.
         """
         weights, key = self._applied(params), state.key
-        if noise is None and jax.eval_shape(lambda: self.noise(jax.random.key(0), 1)) is not None:
+        draw = lambda key: jax.tree.map(lambda rows: rows[0], self.noise(key, 1))
+        shapes = jax.eval_shape(draw, jax.random.key(0))
+        if noise is not None:
+            check_noise(noise, shapes)
+        elif shapes is not None:
             key, own = jax.random.split(key)
-            noise = jax.tree.map(lambda rows: rows[0], self.noise(own, 1))
+            noise = draw(own)
         before, first = state.a, state.first
         if reset is not None:
             before, first = where(reset, self.cell.init_state(), before), jnp.where(reset, state.t, first)
