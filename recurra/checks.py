@@ -13,7 +13,7 @@ import jax.core
 import jax.numpy as jnp
 import numpy as np
 from jax.tree_util import KeyPath
-from jaxtyping import DTypeLike
+from jaxtyping import DTypeLike, PRNGKeyArray
 
 Kind = TypeVar("Kind")
 
@@ -97,13 +97,33 @@ def in_range(
         raise ValueError(f"`{name}` of {type(owner).__name__} must be {wanted}, and is {value:g}.")
 
 
-def whole_number(what: str, value: Any, least: int = 1) -> int:
-    """The value, if it is a whole number of at least `least`; else an error that calls it `what`."""
+def whole_number(what: str, value: Any, least: int | None = 1) -> int:
+    """The value, if it is a whole number of at least `least`, if that is given; else an error that calls it `what`."""
     if isinstance(value, bool) or not isinstance(value, numbers.Integral):
         raise TypeError(f"{what} must be a whole number, and is {value!r}.")
-    if value < least:
+    if least is not None and value < least:
         raise ValueError(f"{what} must be at least {least}, and is {value}.")
     return int(value)
+
+
+def seed(what: str, value: Any) -> int:
+    """The value, if random numbers can start from it; else an error that calls it `what`.
+
+    JAX makes a key of the last 32 bits of a number, so that 2³² would be 0 again, and -1 would be 2³²-1.
+    """
+    number = whole_number(what, value, least=None)
+    if not 0 <= number < 2**32:
+        raise ValueError(f"{what} must be a whole number in 0..2³²-1, and is {value}.")
+    return number
+
+
+def key_of(key: int | PRNGKeyArray, what: str = "`key`") -> PRNGKeyArray:
+    """A key, from a number or a key."""
+    if isinstance(key, jax.Array) and jnp.issubdtype(key.dtype, jax.dtypes.prng_key) and key.shape == ():
+        return key
+    if isinstance(key, jax.Array):
+        raise TypeError(f"{what} must be a number or one key such as jax.random.key(0), and is {key!r}.")
+    return jax.random.key(seed(what, key))
 
 
 def whole(owner: Any, name: str, least: int = 1) -> None:

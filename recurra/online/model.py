@@ -11,6 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import PRNGKeyArray
 
+from recurra import checks
 from recurra.engine.compiling import compiled
 from recurra.engine.hardware import core_device
 from recurra.engine.specialise import specialised_step, tagged
@@ -47,7 +48,8 @@ class Online:
     0 a label belongs to the row it comes with. With h ≥ 1, `y` is the value of the target at the present row. It is the
     label of the row h earlier, and predictions are of the value h rows later.
 
-    A row of another shape, or one that is not finite, is a ValueError; a model that diverges raises `recurra.Diverged`.
+    A row of another shape, or one that is not finite, is a ValueError, and so is a number for `key` outside 0..2³²-1. A
+    model that diverges raises `recurra.Diverged`.
 
     >>> rc.Online(rc.forecaster(n_in=1).step, key=1).learn_one(0.5, 0.5).shape
     (1,)
@@ -65,7 +67,7 @@ class Online:
         if weights is not None:
             step.learning.network.check_weights(weights)
         # The same key as that of seed 0 in `train`.
-        root = jax.random.fold_in(jax.random.key(key) if isinstance(key, int) else key, 0)
+        root = jax.random.fold_in(key if isinstance(key, jax.Array) else checks.key_of(key), 0)
         with jax.default_device(core_device()):
             if specialise:
                 step = dataclasses.replace(step, learning=specialised_step(step.learning, "cpu"))

@@ -23,8 +23,8 @@ class Race:
     With losses L and the smallest L*, weights are proportional to (L*/L)^`sharpness`. They follow from labels that were
     known when a prediction was made. A model that diverges leaves the race. `key` and the like belong to the models.
 
-    Models that take other rows than the first one are a ValueError. When all have diverged there is a
-    `recurra.Diverged`.
+    Models that take other rows than the first one are a ValueError, and so is one model under two names. When all have
+    diverged there is a `recurra.Diverged`.
 
     >>> rflo, fixed = rc.forecaster(n_in=1), rc.forecaster(n_in=1, learner="fixed")
     >>> rc.Race({"rflo": rflo, "fixed": fixed}).shares()
@@ -37,7 +37,10 @@ class Race:
             raise TypeError(
                 f"`models` must map names to models, as {{'rflo': recurra.Online(...)}} does, and is {models!r}."
             )
-        self.memory, self.sharpness = checks.whole_number("`memory`", memory), float(sharpness)
+        _check_different(self.models)
+        self.memory, self.sharpness = checks.whole_number("`memory`", memory), sharpness
+        checks.in_range(self, "sharpness", least=0.0)
+        self.sharpness = float(sharpness)
         shapes = {(each.n_in, each.n_out, each.horizon, each.step.learning.streams) for each in self.models.values()}
         if len(shapes) > 1:
             raise ValueError(
@@ -203,3 +206,14 @@ class Race:
 
     def _looked(self, name: str, x: Any) -> np.ndarray:
         return np.full(self._shape, np.nan) if name in self.left else self.models[name].predict_one(x)
+
+
+def _check_different(models: Mapping[str, Online]) -> None:
+    """Raise if a model is there under two names: it would take every row twice."""
+    names: dict[int, str] = {}
+    for name, model in models.items():
+        if names.setdefault(id(model), name) != name:
+            raise ValueError(
+                f"{name!r} and {names[id(model)]!r} of a race are one and the same model, which would learn every row "
+                "twice: make a model for each name."
+            )

@@ -47,8 +47,9 @@ class Recipe:
         self._check_choice("cell", CELLS)
         self._check_choice("readout", READOUTS)
         self._check_choice("absent", ABSENT)
-        for name, least in (("n", 1), ("lags", int(self.difference)), ("seed", 0)):
+        for name, least in (("n", 1), ("lags", int(self.difference))):
             checks.whole_number(f"`{name}` of {self.owner}", getattr(self, name), least)
+        checks.seed(f"`seed` of {self.owner}", self.seed)
         _ = Adam(self.learning_rate), RLS(self.forgetting)  # which check their numbers
 
     def _check_choice(self, name: str, choices: Any) -> None:

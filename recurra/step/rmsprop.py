@@ -24,8 +24,8 @@ class RMSProp(Described):
 
     def __check_init__(self) -> None:
         checks.in_range(self, "learning_rate", least=0.0)
-        checks.in_range(self, "decay", least=0.0, most=1.0)
-        checks.in_range(self, "eps", least=0.0)
+        checks.in_range(self, "decay", least=0.0, below=1.0)
+        checks.in_range(self, "eps", above=0.0)
         check_clip(self)
 
     def built(self) -> optax.GradientTransformation:

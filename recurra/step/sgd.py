@@ -20,7 +20,7 @@ class SGD(Described):
     def __check_init__(self) -> None:
         checks.in_range(self, "learning_rate", least=0.0)
         if self.momentum is not None:
-            checks.in_range(self, "momentum", least=0.0, most=1.0)
+            checks.in_range(self, "momentum", least=0.0, below=1.0)
         check_clip(self)
 
     def built(self) -> optax.GradientTransformation:

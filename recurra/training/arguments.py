@@ -9,7 +9,6 @@ import jax
 import jax.core
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import PRNGKeyArray
 
 from recurra import checks
 from recurra.learners import Learner
@@ -91,17 +90,6 @@ def which(seeds: int | Sequence[int]) -> Sequence[int]:
     if len(set(chosen)) < len(chosen) or max(chosen) >= 2**32:
         raise ValueError(f"`seeds` must be different whole numbers in 0..2³²-1, and are {chosen}.")
     return chosen
-
-
-def key_of(key: int | PRNGKeyArray) -> PRNGKeyArray:
-    """A key, from a number or a key."""
-    if isinstance(key, jax.Array) and jnp.issubdtype(key.dtype, jax.dtypes.prng_key) and key.shape == ():
-        return key
-    if isinstance(key, jax.Array):
-        raise TypeError(f"`key` must be a number or one key such as jax.random.key(0), and is {key!r}.")
-    if checks.whole_number("`key`", key, least=0) >= 2**32:
-        raise ValueError(f"`key` must be in 0..2³²-1 when it is a number, and is {key}.")
-    return jax.random.key(int(key))
 
 
 def check_seconds(what: str, value: Any) -> None:

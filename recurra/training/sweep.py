@@ -107,7 +107,7 @@ def sweep(
     if not find_spec("xarray"):  # which the result needs, once all is computed
         raise ImportError("`sweep` needs xarray, which is not installed: pip install 'recurra[results]'")
     runs = engine_of(engine, alike=True)
-    points, which, root = SweepPoints.of(vary), arguments.which(seeds), arguments.key_of(key)
+    points, which, root = SweepPoints.of(vary), arguments.which(seeds), checks.key_of(key)
     steps = checks.whole_number("`steps`", steps)
     window = checks.whole_number("`window`", max(steps // 100, 1) if window is None else window)
     where = _place_of(place)

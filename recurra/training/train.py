@@ -110,7 +110,7 @@ def train(
     """
     arguments.check_outside(network, learner, task, optimizer, key, probes, start, evaluate)
     probes, record = arguments.named("probes", probes), arguments.named("record", record)
-    which, root = arguments.which(seeds), arguments.key_of(key)
+    which, root = arguments.which(seeds), checks.key_of(key)
     arguments.check(network, learner, task, steps, streams, probes, record)
     steps, streams = int(steps), int(streams)
     record_every = checks.whole_number("`record_every`", record_every)

@@ -1,5 +1,6 @@
 """Numbers gone wrong: what is said of them, and that nothing was learned from the call that found them."""
 
+import jax
 import numpy as np
 import pytest
 
@@ -261,6 +262,28 @@ def test_models_that_cannot_race():
         ValueError, match="must have the same number of inputs and outputs, horizon and number of streams"
     ):
         rc.Race({"a": rc.Online(STEPS["plain"]), "b": rc.Online(STEPS["full"])})
+    model = rc.Online(STEPS["plain"])
+    with pytest.raises(ValueError, match="'b' and 'a' of a race are one and the same model"):
+        rc.Race({"a": model, "b": model})
+    for sharpness in (np.nan, -4.0, np.inf):
+        with pytest.raises(ValueError, match=r"`sharpness` of Race must be at least 0\.0 and finite, and is"):
+            rc.Race({"a": model}, sharpness=sharpness)
+
+
+@pytest.mark.parametrize("key", [-1, 2**32, 2**40])
+def test_numbers_that_would_be_the_key_of_another_number(key):
+    for make in (lambda: rc.Online(STEPS["plain"], key=key), lambda: rc.forecaster(n_in=1, key=key)):
+        with pytest.raises(ValueError, match=rf"`key` must be a whole number in 0\.\.2³²-1, and is {key}"):
+            make()
+
+
+def test_keys_may_be_numbers_or_keys_of_jax():
+    last = 2**32 - 1
+    wanted = bits(rc.Online(STEPS["plain"], key=last))
+    for key in (jax.random.key(last), jax.random.PRNGKey(last)):
+        assert bits(rc.Online(STEPS["plain"], key=key)) == wanted
+    with pytest.raises(TypeError, match="`key` must be a whole number, and is True"):
+        rc.forecaster(n_in=1, key=True)
 
 
 def test_names_that_a_forecaster_does_not_know():

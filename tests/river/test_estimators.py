@@ -216,6 +216,7 @@ def test_truth_values_are_numbers_and_nan_and_none_are_missing():
         ({"learning_rate": -1.0}, "learning_rate"),
         ({"forgetting": 2.0}, "forgetting"),
         ({"lags": -1}, "`lags` of RNNRegressor must be at least 0"),
+        ({"seed": 2**32}, "`seed` of RNNRegressor must be a whole number in 0..2³²-1, and is 4294967296"),
     ],
     ids=lambda value: next(iter(value)) if isinstance(value, dict) else "",
 )

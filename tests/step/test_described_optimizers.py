@@ -78,7 +78,12 @@ def test_another_kind_of_optimizer_is_another_program():
     ("make", "message"),
     [
         (lambda: rc.Adam(-1.0), "`learning_rate` of Adam must be at least 0.0 and finite, and is -1"),
-        (lambda: rc.Adam(b1=1.5), "`b1` of Adam must be at least 0.0 and at most 1.0, and is 1.5"),
+        (lambda: rc.Adam(b1=1), "`b1` of Adam must be at least 0.0 and below 1.0, and is 1"),
+        (lambda: rc.Adam(b2=1.0), "`b2` of Adam must be at least 0.0 and below 1.0, and is 1"),
+        (lambda: rc.Adam(eps=0), "`eps` of Adam must be above 0.0 and finite, and is 0"),
+        (lambda: rc.RMSProp(decay=1), "`decay` of RMSProp must be at least 0.0 and below 1.0, and is 1"),
+        (lambda: rc.RMSProp(eps=0.0), "`eps` of RMSProp must be above 0.0 and finite, and is 0"),
+        (lambda: rc.SGD(momentum=1), "`momentum` of SGD must be at least 0.0 and below 1.0, and is 1"),
         (lambda: rc.SGD(momentum=float("nan")), "`momentum` of SGD must be"),
         (lambda: rc.SGD(clip=0.0), "`clip` of SGD must be above 0.0 and finite, and is 0"),
         (lambda: rc.RLS(0.0), "`forgetting` of RLS must be above 0.0 and at most 1.0, and is 0"),
