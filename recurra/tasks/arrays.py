@@ -1,5 +1,6 @@
 """A task that serves arrays a user already has."""
 
+import warnings
 from typing import Any
 
 import equinox as eqx
@@ -193,6 +194,7 @@ def _held(array: np.ndarray, name: str) -> np.ndarray:
             f"`{name}` must be finite, and row {row}, column {column} is {array[tuple(wrong[0])]} "
             f"({len(wrong)} such values in all): drop or fill them first{missing}."
         )
+    _warn_of_large(found, name)
     if dtype != array.dtype:
         columns = array.reshape(-1, array.shape[-1])
         error, spread = np.abs(columns - found.reshape(columns.shape)).max(axis=0), _spread(columns)
@@ -206,6 +208,22 @@ def _held(array: np.ndarray, name: str) -> np.ndarray:
                 "or set jax_enable_x64 in jax.config."
             )
     return found
+
+
+def _warn_of_large(array: np.ndarray, name: str) -> None:
+    """Say so if numbers are so large that their squares are infinite: most often they stand for missing values."""
+    if array.dtype == bool:
+        return
+    large = np.argwhere(np.abs(array) > array.dtype.type(float(jnp.finfo(array.dtype).max) ** 0.5))
+    if large.size:
+        *_, row, column = large[0]
+        found, missing = float(array[tuple(large[0])]), ", or mark missing labels with `present`" * (name == "labels")
+        warnings.warn(
+            f"`{name}` hold {found:g} in row {row}, column {column} ({len(large)} such values in all), whose square "
+            f"{array.dtype} cannot hold, so that losses or gradients may be infinite: scale the column, or fill values "
+            f"that stand for missing ones{missing}.",
+            stacklevel=6,
+        )
 
 
 def _spread(columns: np.ndarray) -> np.ndarray:

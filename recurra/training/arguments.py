@@ -11,11 +11,12 @@ import jax.numpy as jnp
 import numpy as np
 
 from recurra import checks
-from recurra.learners import Learner
+from recurra.learners import Learner, Unfaced
 from recurra.network import Network
 from recurra.step import APPLIED
 from recurra.step.contracts import check_about
 from recurra.tasks.base import Task
+from recurra.training.console import warn
 from recurra.training.record import Sink
 from recurra.training.recording import RecordFunction
 
@@ -55,6 +56,22 @@ def check(
     for name, recorder in record.items():
         if not callable(recorder):
             raise TypeError(f"`record[{name!r}]` must be a function of an Outcome, and is {recorder!r}.")
+
+
+def warn_if_short(learner: Learner, learned: int, began: int = 0) -> None:
+    """Say so if a run that learns from so many steps, after `began` earlier ones, ends before any gradient is due."""
+    if learner.lag:
+        field, value, least = learner.about.lag, learner.lag, learner.lag + 1 - began
+    elif isinstance(learner, Unfaced) and learner.period:
+        field, value, least = learner.about.period, learner.period, learner.period - began % learner.period
+    else:
+        return
+    if learned < least:
+        warn(
+            f"The recurrent weights will not change: with `{field}` = {value}, {learner.name} has its first gradient "
+            f"after {least:,} steps that are learned from, and the run has {max(learned, 0):,}. Take more steps, or a "
+            f"smaller `{field}`."
+        )
 
 
 def check_outside(*given: Any) -> None:

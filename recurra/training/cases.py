@@ -54,6 +54,7 @@ class Case:
         """The case as engines run it. What does not fit together is a ValueError or a TypeError."""
         network, streams = self.network, self.streams
         arguments.check(network, self.learner, self.task, self.steps, streams, self.probes, self.record)
+        arguments.warn_if_short(self.learner, self.steps - self.task.horizon)
         learners = {APPLIED: self.learner, **self.probes}
         recorder = StepRecorder.of(self.record, learners)
         rows = shapes(self.task, network.cell.dtype)

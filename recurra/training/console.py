@@ -42,9 +42,12 @@ def say(line: str) -> None:
     print(line, file=console, flush=True)
 
 
-def warn(line: str) -> None:
-    """Warn the caller of the library. Where warnings are errors, print: nothing is to be lost for a warning."""
+def warn(line: str, stacklevel: int = 4) -> None:
+    """Warn the caller of the library, who is so many calls away.
+
+    Where warnings are errors, print: nothing is to be lost for a warning.
+    """
     try:
-        warnings.warn(line, stacklevel=4)
+        warnings.warn(line, stacklevel=stacklevel)
     except UserWarning:
         say(line)

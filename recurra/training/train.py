@@ -16,7 +16,7 @@ from recurra.step import APPLIED, Optimizer
 from recurra.tasks.base import Task
 from recurra.training import arguments
 from recurra.training.checkpoint import EVERY, Checkpoint
-from recurra.training.console import say
+from recurra.training.console import say, warn
 from recurra.training.evaluating import Evaluation
 from recurra.training.identity import Account, identity_of
 from recurra.training.interrupts import Interrupted, asked_to_stop
@@ -29,6 +29,8 @@ from recurra.training.starting import starting_from
 
 #: a number of seeds that is worth a remark
 MANY = 20_000
+#: how many seeds that diverged are named
+TOLD = 5
 #: the paper's learning rate, the fastest at which all of its algorithms settle
 LEARNING_RATE = 1e-4
 
@@ -122,6 +124,8 @@ def train(
     experiment = Experiment.of(network, learners, optimizer, task, streams, recorder, exact_probes=exact_probes)
     held_out = Evaluation.of(network, evaluate, evaluate_every, evaluate_steps, steps, streams)
     experiment, begins = starting_from(start, experiment, len(which), steps)
+    began = 0 if experiment.began is None else int(experiment.began)
+    arguments.warn_if_short(learner, steps - experiment.horizon, began)
 
     about = {"window": window, "record": sorted(record), "record_every": record_every if record else 1}
     if record_into is not None:
@@ -153,9 +157,23 @@ def train(
             say(f"{label}: the weights of all of them are drawn before the first step, which takes a while.")
         job = Job(experiment, members, which, steps, window, record_every, record_into, held_out)
         result = run(job, runs, kept, asked, report, label if progress is True else None)
+    if result.diverged:
+        warn(_diverged(result), stacklevel=3)
     if asked.signal:
         is_kept = kept.kept_at == result.steps > 0
         kept_where = f", and in {checkpoint}, from which the same call goes on" if is_kept else ""
         message = f"Stopped after {result.steps:,} of {steps:,} steps: what there is is in the exception's `result`"
         raise Interrupted(f"{message}{kept_where}.", result, asked.signal)
     return result
+
+
+def _diverged(result: Result) -> str:
+    """Which seeds diverged, and when, in words."""
+    first = sorted(result.diverged.items(), key=lambda pair: pair[1])
+    told = ", ".join(f"seed {seed} at step {step:,}" for seed, step in first[:TOLD])
+    more = f" and {len(first) - TOLD:,} more" * (len(first) > TOLD)
+    return (
+        f"{len(first):,} of {len(result.seeds):,} seeds diverged, as `Result.diverged` has it: {told}{more}. Their "
+        "final loss is nan. Try a lower learning rate, or an optimizer that clips gradients, such as "
+        "recurra.Adam(1e-3, clip=1.0)."
+    )
