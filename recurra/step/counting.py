@@ -13,6 +13,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Int
 
 from recurra.learners.base import Learner
+from recurra.step.contracts import is_own
 
 #: twice this fits into 32 bits
 MOST = 2**29
@@ -23,13 +24,39 @@ def set_back(
 ) -> tuple[Int[Array, ""], Int[Array, "*streams"] | None]:
     """The number of a step, and that of the latest reset, set back if t is large."""
     far = distance(learners)
+    if far is None:
+        return t, first
     earlier = lambda number: jnp.where(t >= 2 * far, number - far, number)
     return earlier(t), None if first is None else jnp.maximum(earlier(first), -far)
 
 
-def distance(learners: Mapping[str, Learner]) -> int:
-    """How far t is set back: a multiple of every whole number in the learners' fields, and of one more than it."""
+def distance(learners: Mapping[str, Learner]) -> int | None:
+    """How far t is set back: a multiple of all that learners may count by, and where that is too much, of what they do.
+
+    None if that is too much too, as for two learners with unlike lengths above some 20,000. Their t is not set back,
+    and they must not run for 2³¹ steps; `train` takes no more than that.
+    """
+    for counts in (_whole_numbers(learners), _lengths(learners)):
+        every = math.lcm(*counts)
+        if every <= MOST:
+            return MOST // every * every
+    return None
+
+
+def _whole_numbers(learners: Mapping[str, Learner]) -> list[int]:
+    """Every whole number in the learners' fields, and one more than it."""
     fields = (getattr(each, field.name) for each in learners.values() for field in dataclasses.fields(each))
     counts = [field for field in fields if type(field) is int and field > 0]
-    every = math.lcm(*counts, *(count + 1 for count in counts))
-    return MOST // every * every if every <= MOST else MOST
+    return [*counts, *(count + 1 for count in counts)]
+
+
+def _lengths(learners: Mapping[str, Learner]) -> list[int]:
+    """The same, but of a lag or a period that a learner of the library names only the length of its ring."""
+    counts = []
+    for each in learners.values():
+        named = {} if is_own(each) else {each.about.lag: [each.lag + 1], each.about.period: [each.period]}
+        for field in dataclasses.fields(each):
+            value = getattr(each, field.name)
+            if type(value) is int and value > 0:
+                counts += named.get(field.name, [value, value + 1])
+    return counts

@@ -9,7 +9,7 @@ import recurra as rc
 from driving import FOR_ONE_LAYER
 from recurra.engine.forms import LazyRTRL
 from recurra.step import APPLIED, LearningStep
-from recurra.step.counting import distance
+from recurra.step.counting import distance, set_back
 
 #: every learner, in one step of learning; those that count steps with counts that have little in common
 LEARNERS = {
@@ -108,3 +108,36 @@ def test_what_is_set_back_is_a_multiple_of_all_counts(T):
     learners = {APPLIED: rc.FutureBPTT(T), "probe": rc.EfficientBPTT(T)}
     assert distance(learners) % (T * (T + 1)) == 0
     assert 0 < distance(learners) <= 2**29
+
+
+@pytest.mark.parametrize(
+    ("learner", "length"),
+    [
+        (rc.FutureBPTT(23_200), 23_201),
+        (rc.EfficientBPTT(100_003), 100_003),
+        (rc.EdgeBPTT(30_000), 30_000),
+    ],
+)
+def test_long_lengths_have_a_multiple_too(learner, length):
+    """T (T + 1) is beyond 2²⁹ here, and a ring has T or T + 1 places, not both."""
+    far = distance({APPLIED: learner})
+    assert far % length == 0
+    assert 2**28 < far <= 2**29
+
+
+def test_a_long_window_is_set_back_to_the_same_slot():
+    """Beside the same window at a step that is as far into its ring, and small."""
+    T = 23_200
+    learner, cell = rc.FutureBPTT(T), rc.RNN(1, 1)
+    step = LearningStep(rc.Network(cell, 1, rc.SquaredError()), learner, 0.0)
+    far, state = distance({APPLIED: learner}), step.init(jax.random.key(0))
+    one = jax.jit(lambda state: step.learn(step.observe(state, jnp.ones(1))[0], jnp.ones(1))[0])
+    last = one(state._replace(t=jnp.int32(2 * far - 1)))
+    assert last.t == far
+    assert last.t % (T + 1) == 2 * far % (T + 1)
+
+
+def test_lengths_that_no_number_of_32_bits_is_a_multiple_of():
+    learners = {APPLIED: rc.FutureBPTT(30_000), "probe": rc.EfficientBPTT(29_999)}
+    assert distance(learners) is None
+    assert set_back(learners, jnp.int32(2**30), jnp.int32(7)) == (2**30, 7)
