@@ -4,6 +4,7 @@ import dataclasses
 import inspect
 import numbers
 import re
+import warnings
 from collections.abc import Callable, Collection, Mapping
 from typing import Any, TypeVar
 
@@ -144,6 +145,12 @@ def flag(owner: Any, name: str) -> None:
     value = getattr(owner, name)
     if not isinstance(value, bool | np.bool):
         raise TypeError(f"`{name}` of {type(owner).__name__} must be True or False, and is {value!r}.")
+
+
+def warn_if_half(what: str, dtype: jnp.dtype, why: str) -> None:
+    """Say that `what` will be poor in a type of 16 bits, and `why`."""
+    if jnp.finfo(dtype).bits < 32:
+        warnings.warn(f"{what} will be poor in {dtype}: {why}. Give the cell dtype='float32'.", stacklevel=3)
 
 
 def draws(owner: Any, name: str, example: str, shape: Any, wanted: tuple[int, ...] | None = None) -> None:

@@ -2,6 +2,7 @@
 
 import functools
 import math
+import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -87,6 +88,12 @@ class Sparsely(checks.Part):
         return min(max(1, round(self.density * n)), n if self.itself else n - 1)
 
     def __call__(self, key: PRNGKeyArray, n: int, dtype: jnp.dtype) -> Sparse:
+        if round(self.density * n) < 1:
+            warnings.warn(
+                f"`density` of Sparsely is {self.density:g}, less than one of {n} units: each unit hears "
+                f"{self.heard(n)}, a density of {self.heard(n) / n:.2g}. Give a density of at least {1 / n:.2g}.",
+                stacklevel=2,
+            )
         places = _drawn_places(self.seed, n, self.heard(n), self.itself)
         return Sparse(jax.random.normal(key, (len(places),), dtype) / math.sqrt(max(1, self.heard(n))), places)
 

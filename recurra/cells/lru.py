@@ -13,6 +13,9 @@ from recurra.cells.gates import Gates
 from recurra.cells.unitwise import UnitwiseCell
 from recurra.linalg import decomposable
 
+#: why cells that learn λ need single precision
+FEW_DIGITS = "so few digits round |λ| near 1, and with it how long the cell remembers"
+
 
 class LRU(UnitwiseCell):
     """h(t) = λ h(t-1) + exp(γ) B x(t), with λ = exp(-exp(ν) + i exp(ω)): complex numbers, one for each unit.
@@ -49,6 +52,7 @@ class LRU(UnitwiseCell):
         r_max = checks.number(self.r_max)
         checks.in_range(self, "r_min", least=0.0, most=1.0 if r_max is None else r_max)
         checks.in_range(self, "max_phase", above=0.0)
+        checks.warn_if_half(self.name, self.dtype, FEW_DIGITS)
 
     def unit(self, a: State, z: State) -> State:
         re, im = a

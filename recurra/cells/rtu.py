@@ -11,7 +11,7 @@ from jaxtyping import Array, Float, PRNGKeyArray
 
 from recurra import checks
 from recurra.cells.base import State
-from recurra.cells.lru import ring, rotation
+from recurra.cells.lru import FEW_DIGITS, ring, rotation
 from recurra.cells.unitwise import UnitwiseCell
 
 
@@ -32,6 +32,7 @@ class TraceUnits(UnitwiseCell):
         checks.whole(self, "n_in")
         checks.whole(self, "n")
         checks.function(self, "phi", "jax.nn.relu")
+        checks.warn_if_half(self.name, self.dtype, FEW_DIGITS)
 
     @abc.abstractmethod
     def unit(self, a: State, z: State) -> State: ...

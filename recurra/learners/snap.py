@@ -5,6 +5,7 @@ a network has weights is known before anything runs, and so are its pairs. Their
 """
 
 import functools
+import warnings
 from typing import Any
 
 import jax
@@ -43,6 +44,13 @@ class SnAp(PastFacing):
                 "dense weights SnAp-2 is RTRL: use SnAp1 or RTRL, or draw sparse weights with "
                 f"{cell.name}(..., w_rec=recurra.cells.Sparsely(density=0.1))."
             )
+        pairs = self.pairs(weights)
+        if len(pairs) > pairs.n and pairs.are_all:
+            warnings.warn(
+                f"SnAp(order={self.order}) keeps all {len(pairs):,} pairs of units where one ever reaches the other: "
+                "it is RTRL here. A lower order costs less.",
+                stacklevel=2,
+            )
 
     def init(self, cell: Cell, weights: Weights, key: PRNGKeyArray, n_out: int) -> Tangent:
         shape = (len(self.pairs(weights)), sum(map(_width, _blocks(weights)[0])))
@@ -76,12 +84,15 @@ class Pairs:
     def __init__(self, networks: tuple[Listed, ...], n: int, steps: int):
         itself = np.arange(n) * (n + 1)  # the pair (k, i) is written as one number, i n + k
         found = itself
+        #: whether more steps would add no pair; where they are not all of n², it is known one step later
+        self.are_all = False
         for _ in range(steps):
             before, found = (
                 found,
                 np.unique(np.concatenate([found, *(_one_step_on(places, found, n) for places in networks)])),
             )
-            if len(found) == len(before):
+            self.are_all = len(found) in (len(before), n * n)
+            if self.are_all:
                 break
         numbers = np.concatenate([itself, np.setdiff1d(found, itself)])
         self.n, self._order = n, np.argsort(numbers)

@@ -124,7 +124,10 @@ class Packing:
         return jax.lax.dynamic_update_slice(packed[0], _words(number), (place,)), *packed[1:]
 
     def is_finite(self, packed: Sequence[Array]) -> Array:
-        """Whether all floating-point numbers are finite. Of large trees, small arrays alone are asked, for speed."""
+        """Whether all floating-point numbers are finite. Of large trees small arrays alone are asked.
+
+        To ask all would take as long as a row of RTRL or RFLO: `learn_one` would be half as fast.
+        """
         fine = jnp.ones((), bool)
         for part, members in zip(
             packed, self._members.values() if self.is_small else ([i] for i in self._all), strict=True

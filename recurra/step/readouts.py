@@ -44,7 +44,9 @@ class RLS(checks.Part):
         checks.in_range(self, "ridge", above=0.0)
 
     def check(self, network: Network) -> None:
-        """Raise if the memory is too short for the readout of this network."""
+        """Raise if the memory is too short for the readout of this network; warn if its numbers have too few digits."""
+        why = "least squares subtract large numbers that are nearly equal, and so few digits leave little of them"
+        checks.warn_if_half("RLS", network.cell.dtype, why)
         kept, count = checks.number(self.forgetting), _coefficients(network)
         if kept is not None and (1 - kept) * count > 1 + 1e-6:
             least = math.ceil((1 - 1 / count) * 1e6) / 1e6

@@ -217,6 +217,13 @@ def test_a_ring_on_the_unit_circle_is_finite():
         assert np.isfinite(flat(cell.init_weights(jax.random.key(0)))).all()
 
 
+@pytest.mark.parametrize("kind", [LRU, RTU, NonlinearRTU])
+def test_too_few_digits_for_long_memories(kind):
+    with pytest.warns(UserWarning, match=rf"{kind.__name__} will be poor in bfloat16: so few digits round"):
+        kind(2, 3, dtype="bfloat16")
+    kind(2, 3, dtype="float32")  # a warning would be an error
+
+
 def test_trace_units_start_as_published():
     for kind in (RTU, NonlinearRTU):
         W = kind(2, 20_000).init_weights(jax.random.key(1))

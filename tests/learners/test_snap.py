@@ -1,6 +1,7 @@
 """SnAp-n against dense RTRL that is masked after every step, and where it must be RTRL, SnAp-1 or RFLO."""
 
 import dataclasses
+import warnings
 
 import jax
 import jax.numpy as jnp
@@ -74,6 +75,22 @@ def test_with_all_places_it_is_dense_rtrl():
     found = gradients(network, SnAp(2), weights, xs, ys)
     dense = rc.Network(rc.LSTM(2, 3), 2)
     assert apart(found, gradients(dense, rc.RTRL(), filled(weights), xs, ys)) < 1e-12
+
+
+def test_an_order_that_is_rtrl_says_so():
+    ring = Listed(np.arange(5), np.roll(np.arange(5), 1), (5, 5))
+    halves = Listed(np.arange(4), np.array([1, 0, 3, 2]), (4, 4))  # two pairs of units that hear each other alone
+    pairing = lambda order, places: rc.learners.check_pairing(SnAp(order), rc.RNN(2, places.shape[0], w_rec=At(places)))
+    for order, places, pairs in ((5, ring, 25), (100, ring, 25), (3, halves, 8)):
+        with pytest.warns(
+            UserWarning, match=rf"SnAp\(order={order}\) keeps all {pairs} pairs of units .* is RTRL here"
+        ):
+            pairing(order, places)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        pairing(4, ring)
+        pairing(1, ring)
+        rc.learners.check_pairing(SnAp(3), rc.RNN(2, 4, w_rec=At(Listed(np.arange(4), np.arange(4), (4, 4)))))
 
 
 @pytest.mark.slow

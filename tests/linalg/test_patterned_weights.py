@@ -199,6 +199,15 @@ def test_seeds_and_streams_at_once_are_what_they_are_one_by_one():
 
 
 @pytest.mark.slow
+def test_a_density_of_less_than_one_unit_says_what_it_is():
+    draw = lambda density: Sparsely(density)(jax.random.key(0), 20, jnp.dtype("float32"))
+    with pytest.warns(
+        UserWarning, match=r"`density` of Sparsely is 1e-09, less than one of 20 units: each unit hears 1"
+    ):
+        assert len(draw(1e-9).places) == 20
+    assert len(draw(0.05).places) == 20  # a warning would be an error
+
+
 @pytest.mark.parametrize("w_rec", [Sparsely(0.3), WithoutSelf()])
 def test_bfloat16(w_rec):
     network = rc.Network(rc.RNN(2, 5, w_rec=w_rec, dtype="bfloat16"), 2)

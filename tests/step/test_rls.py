@@ -237,3 +237,14 @@ def test_a_million_rows_in_single_precision(forgetting):
     P = np.asarray(S, "float64") @ np.asarray(S, "float64").T
     np.testing.assert_allclose(P, np.linalg.inv(A), rtol=0.05, atol=0.05 * np.abs(np.linalg.inv(A)).max())
     assert np.linalg.eigvalsh(P).min() > 0
+
+
+def test_too_few_digits_or_rows_for_least_squares():
+    """What the least that is allowed forgets over as many rows as there are coefficients stays far from overflow."""
+    step = lambda forgetting, dtype="float64": learning_step(n=8, readout=rc.RLS(forgetting), dtype=dtype)
+    with pytest.raises(ValueError, match=r"an output has 9 coefficients, which so few steps cannot tell: use at least"):
+        step(0.85)
+    assert step(8 / 9).readout.forgetting ** -9 < 3
+    for dtype in ("bfloat16", "float16"):
+        with pytest.warns(UserWarning, match=rf"RLS will be poor in {dtype}: .* Give the cell dtype='float32'"):
+            step(1.0, dtype)
