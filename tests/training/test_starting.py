@@ -258,6 +258,7 @@ def test_states_that_are_too_large_are_left_out_and_what_cannot_go_on_says_so(mo
 
 
 @slow
+@pytest.mark.filterwarnings("ignore:`labels` hold .* whose square")
 def test_results_travel_between_processes_and_what_diverged_does_not_go_on():
     x, y = rows(40)
     there = pickle.loads(pickle.dumps(run(rc.Arrays(x, y), steps=40)))
