@@ -1,7 +1,7 @@
 """Run what the asked-for figures need, keep it, and go on where an earlier call stopped.
 
-Experiments that compare losses over settings call `recurra.sweep`. The others call `recurra.train`, for what a sweep does not
-give: weights, records that are passed on during a run, or a checkpoint in the middle of a run that takes hours.
+Experiments that compare losses over settings call `recurra.sweep`. The others call `recurra.train`, for what a sweep
+does not give: weights, records that are passed on during a run, or a checkpoint in the middle of one that takes hours.
 """
 
 import sys
