@@ -15,10 +15,11 @@ from recurra.cells.base import Cell, LazyWeights, Weights
 from recurra.cells.tick import Tick
 from recurra.engine.compiling import traced
 from recurra.learners.base import About, Learner, Unfaced
-from recurra.linalg import zeros_like
+from recurra.linalg import decomposable, zeros_like
 from recurra.network import Network, NetworkWeights
 from recurra.step import APPLIED, DelayedState, DelayedStep, LearningState, LearningStep, Optimizer, Outcome
 from recurra.step.contracts import check_arrays, check_returns, is_own
+from recurra.step.optimizers import Described
 from recurra.tasks.base import BLOCK, Rows, Task
 
 # Labels that come rows later: a task with a horizon h has the label of row t - h in row t. For the first h steps
@@ -300,9 +301,14 @@ class Experiment(eqx.Module):
         dtype = self.step.network.cell.dtype
         experiment = eqx.tree_at(lambda tree: tree.task, self, self.task.traced())
         is_number = lambda leaf: isinstance(leaf, float) or (isinstance(leaf, np.ndarray) and leaf.dtype.kind == "f")
-        array = lambda leaf: jnp.asarray(leaf, dtype) if is_number(leaf) else jnp.asarray(leaf)
         is_data = lambda leaf: isinstance(leaf, float | np.ndarray)
-        return jax.tree.map(lambda leaf: array(leaf) if is_data(leaf) else leaf, experiment)
+
+        def in_arrays(part: Any) -> Any:
+            kind = decomposable(dtype) if isinstance(part, Described) else dtype  # 0.999 would be 1 in 16 bits
+            array = lambda leaf: jnp.asarray(leaf, kind) if is_number(leaf) else jnp.asarray(leaf)
+            return jax.tree.map(lambda leaf: array(leaf) if is_data(leaf) else leaf, part)
+
+        return jax.tree.map(in_arrays, experiment, is_leaf=lambda part: isinstance(part, Described))
 
 
 class KnownRows:

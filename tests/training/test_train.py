@@ -458,3 +458,12 @@ def test_the_weights_of_a_seed_are_those_of_a_run_of_that_seed_alone():
     tested = train(seeds=[7, 3], evaluate=rc.Add(1, 2), evaluate_every=10, evaluate_steps=50, optimizer=0.1)
     best = tested.weights_of(3, best=True)
     np.testing.assert_array_equal(best.cell[0].rec, tested.best_weights.cell[0].rec[1])
+
+
+@pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
+def test_numbers_of_an_optimizer_keep_their_digits_in_networks_of_few(dtype):
+    """In bfloat16 Adam's b2 would be 1, and in float16 its eps 0: weights would be nan after a step."""
+    network = rc.Network(rc.RNN(2, 4, dtype=dtype), 2)
+    result = rc.train(network, rc.RFLO(), rc.Add(1, 2), steps=200, optimizer=rc.Adam(1e-2), progress=False)
+    assert not result.diverged
+    assert result.loss[0, -20:].mean() < 0.7 < result.loss[0, :5].mean() + 0.2
