@@ -19,20 +19,21 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.flatten_util import ravel_pytree
+from jax.tree_util import KeyPath
 from jaxtyping import Array, PRNGKeyArray, PyTree
 
 from recurra.cells.base import Cell, Credit, State, Weights
 from recurra.cells.gates import Gates, Sources
 from recurra.cells.general import GeneralCell
 from recurra.cells.reading import NotUnitwise
-from recurra.cells.step import Step
+from recurra.cells.step import Step, StepCell
 from recurra.cells.unitwise import UnitwiseCell
 
 #: how close what was read comes to the step at a random point, relative to the largest number
 CLOSE = {8: 1e-10, 4: 1e-3, 2: 1e-1}
 
 
-class ReadCell(UnitwiseCell):
+class ReadCell(StepCell, UnitwiseCell):  # pyright: ignore[reportIncompatibleVariableOverride]
     """A unit-wise cell that was read from a user's step. `recurra.cell_of` makes it.
 
     Its weights are gates, or the user's parameters if gates are not the same numbers in another order. `parameters`
@@ -60,11 +61,6 @@ class ReadCell(UnitwiseCell):
     is_read: ClassVar[bool] = True
 
     @property
-    def name(self) -> str:
-        """The user's name of the step."""
-        return self.step.name
-
-    @property
     def states(self) -> int:  # pyright: ignore[reportIncompatibleVariableOverride]
         """How many state variables a unit holds."""
         return len(self.step.reading.variables) + (self.step.reading.derive is not None)
@@ -78,16 +74,6 @@ class ReadCell(UnitwiseCell):
     def first_bias(self) -> tuple[float, ...]:  # pyright: ignore[reportIncompatibleVariableOverride]
         """Biases start as the user's parameters say, and not with these."""
         return (0.0,) * len(self.listens)
-
-    @property
-    def shown(self) -> tuple[int, ...]:  # pyright: ignore[reportIncompatibleVariableOverride]
-        """The state variables that the readout sees, by number."""
-        return self.shows
-
-    @property
-    def smooth(self) -> bool:  # pyright: ignore[reportIncompatibleVariableOverride]
-        """Whether J is the derivative of what the cell computes."""
-        return self.is_smooth
 
     @property
     def gates(self) -> tuple[str, ...]:  # pyright: ignore[reportIncompatibleVariableOverride]
@@ -127,18 +113,9 @@ class ReadCell(UnitwiseCell):
     def applied(self, weights: Weights) -> Gates:
         return self.step.reading.weights(weights) if self.converts else weights
 
-    def learned(self, params: PyTree) -> PyTree:
-        return self.step.learned(params)
-
     def weights_of(self, params: PyTree) -> Weights:
         params = self.learned(params)
         return params if self.converts else self.step.reading.weights(params)
-
-    def input_of(self, x: PyTree) -> Array:
-        return self.step.input_of(x)
-
-    def split_input(self, v: Array) -> PyTree:
-        return self.step.split_input(v)
 
     def credit_of(self, c: PyTree) -> Credit:
         leaves = self.step.of_carry("credit", c)
@@ -156,6 +133,9 @@ class ReadCell(UnitwiseCell):
 
     def labels(self, weights: Weights) -> PyTree[str]:
         return Cell.labels(self, weights) if self.converts else UnitwiseCell.labels(self, weights)
+
+    def place(self, path: KeyPath) -> str:
+        return Cell.place(self, path) if self.converts else UnitwiseCell.place(self, path)
 
 
 def cell_of(

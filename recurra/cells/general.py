@@ -7,14 +7,14 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, PRNGKeyArray, PyTree
 
-from recurra.cells.base import Cell, Credit, Influence, State, Tangent, Weights
+from recurra.cells.base import Credit, Influence, State, Tangent, Weights
 from recurra.cells.influence import WHOLE
-from recurra.cells.step import Step
+from recurra.cells.step import Step, StepCell
 from recurra.cells.structure import check_forwards
 from recurra.linalg import matvec
 
 
-class GeneralCell(Cell):
+class GeneralCell(StepCell):
     """A step of any form, which `recurra.cell_of` makes of functions and modules that are not unit-wise.
 
     Every floating-point array of the parameters is a weight, and weights are the user's own tree. `why` tells what
@@ -41,21 +41,6 @@ class GeneralCell(Cell):
         self.n_in, self.dtype, self.shows, self.is_smooth = step.n_in, step.dtype, shows, is_smooth
 
     @property
-    def shown(self) -> tuple[int, ...]:  # pyright: ignore[reportIncompatibleVariableOverride]
-        """The leaves of the carry that the readout sees, by number."""
-        return self.shows
-
-    @property
-    def smooth(self) -> bool:  # pyright: ignore[reportIncompatibleVariableOverride]
-        """Whether J is the derivative of what the cell computes."""
-        return self.is_smooth
-
-    @property
-    def name(self) -> str:
-        """The user's name of the step."""
-        return self.step.name
-
-    @property
     def widths(self) -> tuple[int, ...]:
         return tuple(leaf.size for leaf in jax.tree.leaves(self.first))
 
@@ -74,17 +59,8 @@ class GeneralCell(Cell):
         leaves, structure = jax.tree.flatten(self.first)
         return jax.tree.unflatten(structure, [v.reshape(leaf.shape) for v, leaf in zip(a, leaves, strict=True)])
 
-    def learned(self, params: PyTree) -> PyTree:
-        return self.step.learned(params)
-
     def weights_of(self, params: PyTree) -> Weights:
         return self.learned(params)
-
-    def input_of(self, x: PyTree) -> Array:
-        return self.step.input_of(x)
-
-    def split_input(self, v: Array) -> PyTree:
-        return self.step.split_input(v)
 
     def credit_of(self, c: PyTree) -> Credit:
         return tuple(None if leaf is None else leaf.reshape(-1) for leaf in self.step.of_carry("credit", c))

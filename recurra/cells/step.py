@@ -19,6 +19,7 @@ from jaxtyping import Array, PRNGKeyArray, PyTree
 
 from recurra import checks
 from recurra.cells.affine import Affine, Known, linear_in
+from recurra.cells.base import Cell
 from recurra.cells.lanes import Reading, read
 from recurra.programs import flat
 
@@ -214,6 +215,38 @@ class Step:
         if not all(isinstance(each, int) and each in outputs[:count] for each in also):
             return None
         return tuple(dict.fromkeys(outputs.index(each) for each in also))
+
+
+class StepCell(Cell):
+    """What cells have in common that are made of a user's step."""
+
+    step: eqx.AbstractVar[Step]
+    shows: eqx.AbstractVar[tuple[int, ...]]
+    is_smooth: eqx.AbstractVar[bool]
+
+    @property
+    def name(self) -> str:
+        """The user's name of the step."""
+        return self.step.name
+
+    @property
+    def shown(self) -> tuple[int, ...]:  # pyright: ignore[reportIncompatibleVariableOverride]
+        """The state variables that the readout sees, by number."""
+        return self.shows
+
+    @property
+    def smooth(self) -> bool:  # pyright: ignore[reportIncompatibleVariableOverride]
+        """Whether J is the derivative of what the cell computes."""
+        return self.is_smooth
+
+    def learned(self, params: PyTree) -> PyTree:
+        return self.step.learned(params)
+
+    def input_of(self, x: PyTree) -> Array:
+        return self.step.input_of(x)
+
+    def split_input(self, v: Array) -> PyTree:
+        return self.step.split_input(v)
 
 
 def _is_linear(program: ClosedJaxpr) -> bool:

@@ -105,9 +105,9 @@ def test_noise_is_one_row():
     weights = grad.cell.init_weights(KEY)
     state = grad.init(weights, KEY)
     rows = grad.noise(KEY, 4)
-    grad.observe(weights, state, ONES(2), jax.tree.map(lambda rows: rows[0], rows))
+    grad.observe(weights, state, ONES(2), noise=jax.tree.map(lambda rows: rows[0], rows))
     with pytest.raises(ValueError, match="`noise` must be one row"):
-        grad.observe(weights, state, ONES(2), rows)
+        grad.observe(weights, state, ONES(2), noise=rows)
 
 
 def test_a_step_starts_from_weights_of_its_network():
