@@ -26,9 +26,8 @@ CLOSE = {8: 1e-12, 4: 1e-5}
 
 #: those that `make test` compares; all of them are read there
 OFTEN = (
-    "eqx.nn.GRUCell", "linen.LSTMCell", "nnx.GRUCell", "one_kernel_with_a_one", "interleaved", "relu_of_all_gates",
-    "tied", "own_time_constants", "ctrnn", "lif", "time_between_rows", "one_gate_for_all", "columns", "matrix", "rows",
-    "named_and_copied", "several_timescales_of_each_unit", "choosing_by_unit",
+    "eqx.nn.GRUCell", "linen.LSTMCell", "nnx.GRUCell", "one_kernel_with_a_one", "interleaved", "tied", "ctrnn", "lif",
+    "time_between_rows", "matrix", "several_timescales_of_each_unit", "two_variables_that_meet_in_weights_alone",
 )  # fmt: skip
 EACH = pytest.mark.parametrize(
     "name", [pytest.param(name, marks=() if name in OFTEN else pytest.mark.slow) for name in ZOO]
@@ -312,7 +311,7 @@ def check_at_random(seed):
 SEEDS = st.integers(0, 2**32 - 1)
 
 
-@settings(max_examples=8, deadline=None, derandomize=True, database=None)
+@settings(max_examples=4, deadline=None, derandomize=True, database=None)
 @given(SEEDS)
 def test_steps_at_random(seed):
     check_at_random(seed)

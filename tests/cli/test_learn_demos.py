@@ -85,6 +85,7 @@ def test_a_demo_of_river_is_read_without_importing_it(tmp_path, monkeypatch):
     assert "river" not in sys.modules
 
 
+@pytest.mark.slow
 def test_without_river_its_demo_says_what_it_needs_and_the_others_run(learn, monkeypatch):
     monkeypatch.setattr("recurra.cli.environment._is_installed", lambda name: False)
     status, _, err = learn("--demo", "water")

@@ -84,7 +84,7 @@ def oracle(cell):
 
 
 #: the rest is for `make test-all`
-QUICK = [("leaky rnn", "streams"), ("gru", "vmapped")]
+QUICK = [("leaky rnn", "streams")]
 slow = pytest.mark.slow
 EVERY = [pytest.param(cell, path, marks=() if (cell, path) in QUICK else slow) for cell in CELLS for path in PATHS]
 

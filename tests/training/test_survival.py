@@ -199,6 +199,7 @@ def test_a_job_that_has_nothing_yet_leaves_nothing(tmp_path):
     assert not os.listdir(tmp_path)
 
 
+@pytest.mark.slow
 def test_reproduce_is_ended_and_its_folder_is_its_own(tmp_path):
     """A terminal that closes sends SIGHUP more than once."""
     arguments = ["reproduce", "rflo_results", "--profile", "tiny", "--steps", str(10**9), "--out", "paper"]

@@ -39,6 +39,7 @@ def test_short_names_and_paths_are_one_language():
     np.testing.assert_allclose(described.loss.isel(learning_rate=0), one.loss, rtol=1e-9)
 
 
+@pytest.mark.slow
 def test_a_layer_varies_and_the_next_layer_follows():
     net = rc.Network(rc.Stack(rc.RNN(2, 3), rc.GRU(3, 4)), 2)
     data = swept({"network.cell.cells.0.n": [3, 5], "network.cell.cells.1.n": [4, 2]}, rc.RTRL(), net=net)
