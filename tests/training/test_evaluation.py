@@ -9,7 +9,7 @@ import recurra as rc
 from recurra.engine.experiment import Keys
 from recurra.engine.protocol import Members
 from recurra.network import NetworkWeights
-from recurra.training.evaluating import Evaluation
+from recurra.training.evaluating import HeldOut
 from small_runs import asks_to_stop_after, regression, series, train
 
 slow = pytest.mark.slow
@@ -154,7 +154,7 @@ def test_other_rows_of_an_endless_task_have_the_same_thing_to_learn():
     learning = run(task, network=network, optimizer=0.0, **settings)
     assert learning.evaluated_loss[0, 0] == learning.evaluated_loss[0, 1] > 0.01
     block = lambda task: task.block(target, keys.stream, jnp.zeros((), "int32"), network.cell.dtype)[0]
-    assert not np.array_equal(block(task).x, block(Evaluation(task)).x)
+    assert not np.array_equal(block(task).x, block(HeldOut(task)).x)
 
 
 def same(one, other):
