@@ -4,7 +4,7 @@ PYTHON ?= python3
 VENV := .venv
 STAMP := $(VENV)/.installed
 
-.PHONY: test test-all lint types check docs docs-look tables report beyond bench floor clean
+.PHONY: test test-all lint types check docs docs-look tables report beyond bench floor mutants clean
 
 test: lint types check
 
@@ -27,6 +27,13 @@ check: $(STAMP)
 # Also what takes long, about an hour on two cores: by hand, before a release.
 test-all: lint types
 	$(VENV)/bin/python -m pytest -m '' -n auto --maxprocesses 4 --dist worksteal
+
+# Small mistakes, put into the library at random: do the tests notice them? By hand, about an hour on two cores.
+COUNT ?= 200
+SEED ?= 0
+mutants: $(STAMP)
+	$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check 'coverage>=7'
+	$(VENV)/bin/python tests/mutants.py --count $(COUNT) --seed $(SEED)
 
 # The site of the documentation, in site/index.html: every Python block of its pages is run, and a warning is an error. What
 # ran before is kept in build/docs, and runs again only if its code or the library's has changed.
