@@ -22,9 +22,9 @@ ELEMENTWISE = {
     "add", "add_any", "sub", "mul", "mulhi", "div", "rem", "neg", "sign", "abs", "max", "min", "clamp", "square",
     "one_minus_square", "sqrt", "rsqrt", "cbrt", "pow", "integer_pow", "floor", "ceil", "round", "nextafter",
     # functions of analysis
-    "exp", "exp2", "expm1", "log", "log1p", "logistic", "sin", "cos", "tan", "asin", "acos", "atan", "atan2", "sinh",
-    "cosh", "tanh", "asinh", "acosh", "atanh", "erf", "erfc", "erf_inv", "lgamma", "digamma", "polygamma", "zeta",
-    "igamma", "igammac", "igamma_grad_a", "regularized_incomplete_beta", "random_gamma",
+    "exp", "exp2", "expm1", "log", "log2", "log1p", "polynomial", "logistic", "sin", "cos", "tan", "asin", "acos",
+    "atan", "atan2", "sinh", "cosh", "tanh", "asinh", "acosh", "atanh", "erf", "erfc", "erf_inv", "lgamma", "digamma",
+    "polygamma", "zeta", "igamma", "igammac", "igamma_grad_a", "regularized_incomplete_beta", "random_gamma",
     "bessel_i0e", "bessel_i1e",
     # complex numbers
     "complex", "real", "imag", "conj",

@@ -101,7 +101,7 @@ def _whole(v):
 #: operations of the list that only transformations make, that are of other versions, or that change no number
 ELSEWHERE = {
     "add_any", "one_minus_square", "copy_p", "mulhi", "eq_to", "lt_to", "le_to", "device_put", "sharding_constraint",
-    "layout_constraint", "pvary", "random_gamma",
+    "layout_constraint", "pvary", "random_gamma", "log2", "polynomial",
 }  # fmt: skip
 
 

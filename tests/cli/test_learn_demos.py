@@ -37,7 +37,7 @@ def test_a_demo_is_the_table_that_it_is_said_to_be(name):
 @pytest.mark.parametrize(("name", "first", "last"), [("sunspots", "1749-01", "1983-12"), ("sea", "1950-01", "2010-12")])
 def test_a_demo_of_months_has_every_month_once(name, first, last):
     _, rows = table_of(name)
-    months = np.arange(np.datetime64(first), np.datetime64(last) + 1)
+    months = np.arange(np.datetime64(first), np.datetime64(last) + np.timedelta64(1, "M"))
     assert [row[0] for row in rows] == [f"{month}-01" for month in months]
 
 
