@@ -43,6 +43,8 @@ ELSEWHERE = {
     "copy",
     "copy_p",
     "one_minus_square",
+    "log2",
+    "polynomial",
 }
 SHAPES = [(5,), (3, 7), (2, 1, 11)]
 
