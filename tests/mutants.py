@@ -8,9 +8,10 @@ It is *killed* if a test of `make test` fails. One that *survives* shows somethi
 equivalent: nobody could tell it from the library. `tests/survivors.toml` lists survivors that are known, with the
 reason.
 
-First every test file is run alone, which tells how long it takes and which lines it runs. A mutant is then judged by
-the files that run its line, the quick ones first, for at most two minutes. What is known is kept in build/mutants, so
-that a second call goes on where the first one ended. It starts anew once the library or the tests have changed.
+First all tests are run once, which tells how long each file takes and which lines it runs. This needs Python 3.12 or
+newer. A mutant is then judged by the files that run its line, the quick ones first, for at most two minutes. What is
+known is kept in build/mutants, so that a second call goes on where the first one ended. It starts anew once the library
+or the tests have changed.
 """
 
 import argparse
@@ -154,35 +155,36 @@ def _mistakes_at(node: ast.AST) -> Iterator[tuple[ast.AST, str]]:
 
 
 def known_of_tests(cache: Path) -> dict[str, dict]:
-    """For each test file, how long it takes and which lines of the library it runs."""
-    kept = OUT / "tests.json"
-    found = json.loads(kept.read_text()) if kept.exists() else {}
-    files = sorted(str(path.relative_to(ROOT)) for path in (ROOT / "tests").rglob("test_*.py"))
-    print(f"{len(files)} test files, of which {sum(file in found for file in files)} are known", flush=True)
-    with ThreadPoolExecutor(os.cpu_count()) as pool:
-        for file, about in pool.map(lambda file: (file, found.get(file) or _lines_of_test(file, cache)), files):
-            found[file] = about
-            kept.write_text(json.dumps(found))
-            if about["failed"]:
-                print(f"{file} is left out, as it fails without any mutant:\n{about['failed']}", flush=True)
+    """For each test file, how long it takes and which lines of the library it runs: see `lines_of_tests`."""
+    kept, folder = OUT / "tests.json", OUT / "lines"
+    if not kept.exists():
+        shutil.rmtree(folder, ignore_errors=True)
+        folder.mkdir(parents=True)
+        print("All tests run once, which tells how long they take and which lines they run.", flush=True)
+        workers = ["-n", str(os.cpu_count() or 1), "--dist", "loadfile"]
+        subprocess.run(
+            [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-p", "lines_of_tests", "--tb=line", *workers],
+            cwd=ROOT,
+            env=_environment(ROOT, cache) | {"RECURRA_LINES_OF_TESTS": str(folder)},
+        )
+        each = [json.loads(path.read_text()) for path in sorted(folder.iterdir())]
+        kept.write_text(json.dumps({file: about for found in each for file, about in found.items()}))
+    found = json.loads(kept.read_text())
+    for file, about in found.items():
+        if about["failed"]:
+            print(f"{file} is left out, as it fails without any mutant:\n{about['failed']}", flush=True)
     return {file: about for file, about in found.items() if not about["failed"]}
 
 
-def _lines_of_test(file: str, cache: Path) -> dict:
-    from coverage import CoverageData
+def files_that_run(mutant: Mutant, tests: dict[str, dict]) -> list[str]:
+    """The test files that run the line of a mutant, the quick ones first.
 
-    data = OUT / "coverage" / file.replace("/", ".")
-    data.parent.mkdir(parents=True, exist_ok=True)
-    began = time.monotonic()
-    command = ["coverage", "run", f"--data-file={data}", "--source=recurra,recurra_paper", "-m", *_pytest([file])]
-    done = subprocess.run(
-        [sys.executable, "-m", *command], cwd=ROOT, env=_environment(ROOT, cache), capture_output=True, text=True
-    )
-    lines = CoverageData(str(data))
-    lines.read()
-    here = {str(Path(each).relative_to(ROOT)): sorted(lines.lines(each) or ()) for each in lines.measured_files()}
-    failed = done.stdout[-2000:] if done.returncode not in (0, 5) else ""  # 5: all its tests are slow
-    return {"seconds": time.monotonic() - began, "lines": here, "failed": failed}
+    A line that only runs at import, such as that of a constant or a default, counts as run by all that run anything of
+    its file.
+    """
+    lines = {file: about["lines"].get(mutant.path, ()) for file, about in tests.items()}
+    runs = [file for file, own in lines.items() if mutant.line in own] or [file for file, own in lines.items() if own]
+    return sorted(runs, key=lambda file: tests[file]["seconds"])
 
 
 def _pytest(files: list[str]) -> list[str]:
@@ -190,10 +192,8 @@ def _pytest(files: list[str]) -> list[str]:
 
 
 def _environment(root: Path, cache: Path) -> dict[str, str]:
-    own = {"PYTHONPATH": str(root), "PYTHONDONTWRITEBYTECODE": "1", "RECURRA_TESTS_CACHE": str(cache)}
-    if sys.version_info >= (3, 12):  # lines are noted at a small part of the cost
-        own["COVERAGE_CORE"] = "sysmon"
-    return {**os.environ, **own}
+    own = {"PYTHONPATH": f"{root}{os.pathsep}{root / 'tests' / 'support'}", "PYTHONDONTWRITEBYTECODE": "1"}
+    return {**os.environ, **own, "RECURRA_TESTS_CACHE": str(cache)}
 
 
 # Judging
@@ -201,8 +201,7 @@ def _environment(root: Path, cache: Path) -> dict[str, str]:
 
 def judged(mutant: Mutant, tests: dict[str, dict], root: Path, cache: Path) -> dict:
     """What the tests say of a mutant."""
-    runs = [file for file, about in tests.items() if mutant.line in about["lines"].get(mutant.path, ())]
-    runs.sort(key=lambda file: tests[file]["seconds"])
+    runs = files_that_run(mutant, tests)
     chosen, left = [], SECONDS * FOR_TESTS
     for file in runs:
         left -= tests[file]["seconds"]
@@ -247,6 +246,11 @@ def main() -> None:
     asked.add_argument("--minutes", type=float, default=float("inf"), help="begin no mutant after that many minutes")
     given = asked.parse_args()
 
+    if sys.version_info < (3, 12):
+        sys.exit(
+            "make mutants needs Python 3.12 or newer, which tells cheaply which lines a test runs: make clean, and "
+            "then make mutants PYTHON=python3.13"
+        )
     cache = OUT / "cache"
     cache.mkdir(parents=True, exist_ok=True)
     _forget_if_changed()
