@@ -1,17 +1,18 @@
-"""A cell, an affine readout and a loss: the forward step, the error and the immediate credit."""
+"""A cell, a readout or a head of one's own, and a loss: the forward step, the error and the immediate credit."""
 
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 from jax.tree_util import GetAttrKey, KeyPath, keystr
-from jaxtyping import Array, ArrayLike, Float, PRNGKeyArray
+from jaxtyping import Array, ArrayLike, Float, PRNGKeyArray, PyTree
 
 from recurra import checks
 from recurra.cells.base import Cell, Credit, State, Weights
 from recurra.cells.initial import random_feedback
-from recurra.linalg import add, matvec, vecmat
+from recurra.cells.module import as_module
+from recurra.linalg import Outer, add, matvec, vecmat
 from recurra.losses import Loss, Regularizer, SoftmaxCrossEntropy
 
 
@@ -37,8 +38,8 @@ class NetworkWeights(NamedTuple):
     """What is trained, and the feedback that is not.
 
     For a unit-wise cell, `cell` is a tuple with `recurra.cells.Sources` for each gate, in the order of the cell's
-    `gates`. For a `Stack` it has such a tuple for each layer, and for a `GeneralCell` the user's own tree.
-    `feedback` is None where credit is exact.
+    `gates`. For a `Stack` it has such a tuple for each layer, and for a `GeneralCell` the user's own tree. In a network
+    with a head of your own, `readout` has its parameters. `feedback` is None where credit is exact.
 
     >>> cell = rc.LSTM(n_in=2, n=8)
     >>> weights = rc.Network(cell, n_out=3).init(jax.random.key(0))
@@ -50,7 +51,7 @@ class NetworkWeights(NamedTuple):
     """
 
     cell: Weights
-    readout: Readout
+    readout: Readout | PyTree[Array]
     feedback: Float[Array, "n_out shown"] | None
 
 
@@ -58,6 +59,10 @@ class Network(checks.Part):
     """A recurrent network with a readout, ready to learn.
 
     With `skip` the readout also sees the input directly: z = W a + V x + b.
+
+    With a `head` of your own that takes the place of the readout: z = head(a), or with `skip` head(a, x) of one vector
+    that has both. It is a module of Equinox or Flax NNX, or what `recurra.module_of` makes of others, and returns
+    `n_out` numbers. Its parameters follow the gradient of each step's loss.
 
     With `regularizer` a term that depends on the state alone is added to what is minimised, at steps that have a label.
     The loss that is reported leaves it out.
@@ -71,6 +76,10 @@ class Network(checks.Part):
     >>> weights = network.init(jax.random.key(0))
     >>> network.run(weights, np.zeros((5, 3))).shape
     (5, 2)
+    >>> import equinox as eqx
+    >>> head = eqx.nn.MLP(8, 2, width_size=16, depth=1, key=jax.random.key(0))
+    >>> rc.Network(rc.GRU(n_in=3, n=8), n_out=2, head=head).head.size
+    178
     """
 
     cell: Cell
@@ -79,6 +88,12 @@ class Network(checks.Part):
     random_feedback: bool = False
     skip: bool = False
     regularizer: Regularizer | None = None
+    head: Any = None  # a `Module` or None, once it is made
+
+    def __post_init__(self) -> None:
+        if self.head is not None and isinstance(self.cell, Cell):
+            width = self.cell.shown_width + self.cell.n_in * bool(self.skip)
+            self.head = as_module("`head` of Network", self.head, width, self.cell.dtype)
 
     def __check_init__(self) -> None:
         checks.whole(self, "n_out")
@@ -92,6 +107,15 @@ class Network(checks.Part):
         if not isinstance(self.loss, Loss):
             raise TypeError(f"`loss` of Network must be a recurra loss such as SquaredError(), and is {self.loss!r}.")
         self.loss.check_outputs(self.n_out)
+        if self.head is not None and self.head.n_out != self.n_out:
+            raise ValueError(
+                f"`head` of Network returns {self.head.n_out} numbers, and `n_out` is {self.n_out}: make them the same."
+            )
+        if self.head is not None and self.random_feedback:
+            raise ValueError(
+                "Random feedback takes the place of the weights of a linear readout, and `head` is a module of your "
+                "own: leave `random_feedback` or `head` out."
+            )
         if self.regularizer is not None and not isinstance(self.regularizer, Regularizer):
             raise TypeError(
                 "`regularizer` of Network must be one such as recurra.FiringRate(target=0.01), and is "
@@ -102,22 +126,28 @@ class Network(checks.Part):
         """w_out ~ N(0, 1/√n), b_out = 0, V = 0, and the cell's own start."""
         key_cell, key_out, key_feedback = jax.random.split(key, 3)
         n, dtype = self.cell.shown_width, self.cell.dtype
+        cell = self.cell.init_weights(key_cell)
+        if self.head is not None:
+            return NetworkWeights(cell, self.head.init_params(key_out), None)
         V = jnp.zeros((self.n_out, self.cell.n_in), dtype) if self.skip else None
         W = jax.random.normal(key_out, (self.n_out, n), dtype) / n**0.5
-        return NetworkWeights(
-            self.cell.init_weights(key_cell),
-            Readout(W, jnp.zeros(self.n_out, dtype), V),
-            random_feedback(key_feedback, self.n_out, n, dtype) if self.random_feedback else None,
-        )
+        feedback = random_feedback(key_feedback, self.n_out, n, dtype) if self.random_feedback else None
+        return NetworkWeights(cell, Readout(W, jnp.zeros(self.n_out, dtype), V), feedback)
 
     def forward(
         self, weights: NetworkWeights, a: State, x: Float[Array, " n_in"]
     ) -> tuple[State, Any, Float[Array, " n_out"]]:
         """One step: the next state, its trace, and the output z."""
         state, trace = self.cell.forward(self.cell.applied(weights.cell), a, x)
+        return state, trace, self.output(weights, state, x)
+
+    def output(self, weights: NetworkWeights, a: State, x: Float[Array, " n_in"]) -> Float[Array, " n_out"]:
+        """The output z for the state after a step, and the input of the step."""
+        if self.head is not None:
+            return self.head(weights.readout, self.heard(a, x))
         W, b, V = weights.readout
-        z = matvec(W, self.cell.show(state)) + b
-        return state, trace, z if V is None else z + matvec(V, x)
+        z = matvec(W, self.cell.show(a)) + b
+        return z if V is None else z + matvec(V, x)
 
     def run(
         self,
@@ -167,14 +197,27 @@ class Network(checks.Part):
         return f".cell{self.cell.place(tuple(within))}" if is_cell else keystr(path)
 
     def heard(self, a: State, x: Float[Array, " n_in"]) -> Float[Array, " u"]:
-        """All that the readout multiplies, u = (1, a, x), with x only where there are direct connections."""
-        shown = self.cell.show(a)
-        return jnp.concatenate([jnp.ones(1, shown.dtype), shown, *([x] if self.skip else [])])
+        """All that the readout or the head sees: a, and x where there are direct connections."""
+        return jnp.concatenate([self.cell.show(a), x]) if self.skip else self.cell.show(a)
 
-    def credit(self, weights: NetworkWeights, error: Float[Array, " n_out"], a: State) -> Credit:
-        """cbar, the immediate credit of the state, from the error dL/dz; `a` is the state after the step."""
-        feedback = weights.readout.W if weights.feedback is None else weights.feedback
-        cbar = self.cell.credit_shown(vecmat(error, feedback))
+    def readout_gradient(
+        self, weights: NetworkWeights, error: Float[Array, " n_out"], a: State, x: Float[Array, " n_in"]
+    ) -> PyTree:
+        """The gradient of the readout or the head from the error dL/dz, with outer products not multiplied out."""
+        if self.head is not None:
+            return self.head.deposit(weights.readout, self.heard(a, x), error)
+        V = Outer(error, x) if self.skip else None
+        return Readout(cast(Any, Outer(error, self.cell.show(a))), error, cast(Any, V))
+
+    def credit(
+        self, weights: NetworkWeights, error: Float[Array, " n_out"], a: State, x: Float[Array, " n_in"]
+    ) -> Credit:
+        """cbar, the immediate credit of the state after a step, from the error dL/dz; `x` is the step's input."""
+        if self.head is not None:
+            seen = self.head.pull(weights.readout, self.heard(a, x), error)[: self.cell.shown_width]
+        else:
+            seen = vecmat(error, weights.readout.W if weights.feedback is None else weights.feedback)
+        cbar = self.cell.credit_shown(seen)
         if self.regularizer is None:
             return cbar
         own = self.regularizer.credit(self.cell.show(a))

@@ -32,6 +32,8 @@ from recurra.cells.lif import LIF as LIF
 from recurra.cells.lru import LRU as LRU
 from recurra.cells.lstm import LSTM as LSTM
 from recurra.cells.min_gru import MinGRU as MinGRU
+from recurra.cells.module import Module as Module
+from recurra.cells.module import module_of as module_of
 from recurra.cells.rnn import RNN as RNN
 from recurra.cells.rtu import RTU as RTU
 from recurra.cells.rtu import NonlinearRTU as NonlinearRTU
@@ -48,4 +50,5 @@ CELLS: dict[str, type[UnitwiseCell]] = registered(globals(), UnitwiseCell, leave
 
 if not TYPE_CHECKING:  # a type checker cannot read such a list, and takes all names above
     #: What `import recurra` offers of this package.
-    __all__ = ["CELLS", "GeneralCell", "Stack", "UnitwiseCell", "cell_of", *(kind.__name__ for kind in CELLS.values())]
+    __all__ = ["CELLS", "GeneralCell", "Module", "Stack", "UnitwiseCell", "cell_of", "module_of"]
+    __all__ += [kind.__name__ for kind in CELLS.values()]

@@ -1,11 +1,8 @@
 """A user's step as a function of parameters, carry and input, whatever it was written with."""
 
 import functools
-import math
 import re
-import sys
-from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any
 
 import equinox as eqx
 import jax
@@ -14,13 +11,24 @@ import jax.numpy as jnp
 import numpy as np
 from jax.extend.core import ClosedJaxpr
 from jax.flatten_util import ravel_pytree
-from jax.tree_util import KeyPath
-from jaxtyping import Array, PRNGKeyArray, PyTree
+from jaxtyping import Array, PyTree
 
 from recurra import checks
 from recurra.cells.affine import Affine, Known, linear_in
 from recurra.cells.base import Cell
 from recurra.cells.lanes import Reading, read
+from recurra.cells.user_functions import (
+    alike,
+    check_given,
+    entries,
+    example_of,
+    key_of,
+    named,
+    plain,
+    shapes,
+    taken_apart,
+    unflattened,
+)
 from recurra.programs import flat
 
 
@@ -34,26 +42,16 @@ class Step:
 
     def __init__(self, thing: Any, params: PyTree, carry: PyTree, x: PyTree, init: Any):
         self._given = thing, params, carry, x, init
-        self.name = self.__name__ = getattr(thing, "__name__", type(thing).__name__)
+        self.name = self.__name__ = named(thing)
         self.__module__, self.__wrapped__ = getattr(thing, "__module__", ""), thing
-        _check_given(self.name, thing, self._given)
+        check_given(self.name, thing, self._given)
         self.carry, self.x, self.dtype = _examples(self.name, carry, x)
-        how, function, params, init, told, is_learned = _called(self.name, *self._given[:2], self.carry, self.x, init)
-        # As JAX takes them: numbers of NumPy have its precision, and a plain number is an array.
-        self._whole = jax.tree.map(lambda leaf: jnp.asarray(leaf) if eqx.is_inexact_array(leaf) else leaf, params)
-        is_param = lambda path, leaf: eqx.is_inexact_array(leaf) and is_learned(path)
-        mask = lambda tree: jax.tree_util.tree_map_with_path(is_param, tree)
-        self.params, fixed = eqx.partition(self._whole, mask(self._whole))
-        self._function = lambda params, carry, x: function(eqx.combine(params, fixed), carry, x)
-        self.init: Callable[[PRNGKeyArray], PyTree] | None = None
-        if init is not None:
-            if not callable(init) or isinstance(init, type):
-                raise TypeError(f"`init` of {self.name} must draw parameters from a key, and is {init!r}.")
-            self.init = lambda key: eqx.filter(drawn := init(key), mask(drawn))
-        program = self._checked(how)
+        taken = taken_apart(self.name, thing, params, (self.carry, self.x), init)
+        self._whole, self.params, self._function, self.init = taken.whole, taken.params, taken.function, taken.init
+        program = self._checked(taken.how)
         self.beside = self._beside(program)
         text = re.sub("0x[0-9a-f]+", "", str(program.jaxpr))
-        self._key = _key((type(thing), *told), (fixed, program.consts), self.params, self.carry, self.x), text
+        self._key = key_of((*taken.told, taken.fixed, program.consts), self.params, self.carry, self.x), text
 
     def __reduce__(self) -> Any:
         return Step, self._given  # what was read is read again elsewhere: a traced program cannot be sent
@@ -67,7 +65,7 @@ class Step:
     @property
     def n_in(self) -> int:
         """How many numbers an input has."""
-        return sum(math.prod(leaf.shape) for leaf in jax.tree.leaves(self.x))
+        return entries(self.x)
 
     def __call__(self, params: PyTree, carry: PyTree, x: Array) -> PyTree:
         """The next carry, without what the step returns beside it."""
@@ -75,17 +73,14 @@ class Step:
 
     def split_input(self, v: Array) -> PyTree:
         """A vector of all inputs as a tree like the user's."""
-        leaves, structure = jax.tree.flatten(self.x)
-        ends = np.cumsum([math.prod(leaf.shape) for leaf in leaves])[:-1]
-        parts = zip(jnp.split(v, ends), leaves, strict=True)
-        return jax.tree.unflatten(structure, [part.reshape(leaf.shape) for part, leaf in parts])
+        return unflattened(v, self.x)
 
     def input_of(self, x: PyTree) -> Array:
         """The vector of a user's input; a ValueError for one that is not like the example."""
         if jax.tree.structure(x) != jax.tree.structure(self.x) or not _same_shapes(x, self.x):
             raise ValueError(
-                f"An input of {self.name} must be like the example that it was made with, of shapes {_shapes(self.x)}, "
-                f"and has {_shapes(x)}: {jax.tree.structure(x)} in the place of {jax.tree.structure(self.x)}. For "
+                f"An input of {self.name} must be like the example that it was made with, of shapes {shapes(self.x)}, "
+                f"and has {shapes(x)}: {jax.tree.structure(x)} in the place of {jax.tree.structure(self.x)}. For "
                 "several streams, use jax.vmap."
             )
         return jnp.concatenate([jnp.ravel(leaf).astype(self.dtype) for leaf in jax.tree.leaves(x)])
@@ -97,8 +92,8 @@ class Step:
         fits = lambda leaf, like: leaf is None or jnp.shape(leaf) == like.shape
         if structure != jax.tree.structure(self.carry) or not all(map(fits, leaves, wanted)):
             raise ValueError(
-                f"A tree of {what} must be like the carry of {self.name}, of shapes {_shapes(self.carry)}, with an "
-                f"array or None for each of its leaves, and has {_shapes(tree)}."
+                f"A tree of {what} must be like the carry of {self.name}, of shapes {shapes(self.carry)}, with an "
+                f"array or None for each of its leaves, and has {shapes(tree)}."
             )
         return [None if leaf is None else jnp.asarray(leaf).astype(self.dtype) for leaf in leaves]
 
@@ -117,9 +112,9 @@ class Step:
         for (path, leaf), wanted, first in zip(leaves, learned, jax.tree.leaves(self._whole, is_none), strict=True):
             place = f"params{jax.tree_util.keystr(path)}"
             is_number = isinstance(leaf, float) and wanted is not None and not wanted.shape
-            if wanted is not None and not is_number and _shapes(leaf) != _shapes(wanted):
+            if wanted is not None and not is_number and shapes(leaf) != shapes(wanted):
                 raise ValueError(
-                    f"`{place}` of {self.name} must be {_shapes(wanted)}, as when it was made, and is {_shapes(leaf)}."
+                    f"`{place}` of {self.name} must be {shapes(wanted)}, as when it was made, and is {shapes(leaf)}."
                 )
             if wanted is None and leaf is not None and not _is_same(leaf, first):
                 raise ValueError(
@@ -173,14 +168,14 @@ class Step:
             program, returned = jax.make_jaxpr(self._function, return_shape=True)(*given)
         except Exception as error:
             raise TypeError(
-                f"{self.name} could not be called as {how}, with an input of shapes {_shapes(self.x)} and a carry of "
-                f"shapes {_shapes(self.carry)}: {error}"
+                f"{self.name} could not be called as {how}, with an input of shapes {shapes(self.x)} and a carry of "
+                f"shapes {shapes(self.carry)}: {error}"
             ) from error
         after = self._carry_of(returned)
-        if not _alike(after, self.carry):
+        if not alike(after, self.carry):
             raise TypeError(
                 f"{self.name} must return a carry like the one it takes, or a pair of it and anything else: it takes "
-                f"{_shapes(self.carry)} and returns {_shapes(after)}."
+                f"{shapes(self.carry)} and returns {shapes(after)}."
             )
         self._check_init()
         return program
@@ -201,10 +196,10 @@ class Step:
             drawn = jax.eval_shape(self.init, jax.random.key(0))
         except Exception as error:
             raise TypeError(f"`init` of {self.name} must draw parameters from a key, and failed: {error}") from error
-        if not _alike(drawn, self.params):
+        if not alike(drawn, self.params):
             raise TypeError(
-                f"`init` of {self.name} must draw parameters like those given, of shapes {_shapes(self.params)}, and "
-                f"draws {_shapes(drawn)}."
+                f"`init` of {self.name} must draw parameters like those given, of shapes {shapes(self.params)}, and "
+                f"draws {shapes(drawn)}."
             )
 
     def _beside(self, program: ClosedJaxpr) -> tuple[int, ...] | None:
@@ -263,17 +258,6 @@ def _is_linear(program: ClosedJaxpr) -> bool:
     return True
 
 
-def _check_given(name: str, thing: Any, given: Any) -> None:
-    """Raise where something is given that cannot be a step."""
-    if isinstance(thing, type):
-        raise TypeError(f"{name} is a class: give an instance of it, such as {name}(...).")
-    if any(isinstance(leaf, jax.core.Tracer) for leaf in jax.tree.leaves(given)):
-        raise TypeError(
-            f"{name} was given values that JAX traces: make the cell outside of jax.jit, jax.vmap and jax.lax.scan. "
-            "Parameters are passed again at every step, and may be traced there."
-        )
-
-
 def _examples(name: str, carry: PyTree, x: PyTree) -> tuple[PyTree, PyTree, jnp.dtype]:
     """Examples of a carry and an input as arrays, and their type."""
     leaves = jax.tree_util.tree_leaves_with_path(carry)
@@ -287,86 +271,7 @@ def _examples(name: str, carry: PyTree, x: PyTree) -> tuple[PyTree, PyTree, jnp.
         )
     carry = jax.tree.map(jnp.asarray, carry)
     dtype = checks.float_dtype(jnp.result_type(jax.tree.leaves(carry)[0]))
-    if isinstance(x, int | np.integer) and not isinstance(x, bool):
-        if x < 1:
-            raise ValueError(
-                f"`x` of {name} must be an example of an input, or at least 1 as their number, and is {x}."
-            )
-        x = jnp.zeros(int(x), dtype)
-    for leaf in jax.tree.leaves(x) or [x]:
-        if not eqx.is_inexact_array(leaf):
-            raise TypeError(
-                f"`x` of {name} must be an example of an input, an array of floating-point numbers or a tree of them, "
-                f"or the number of its entries, and has {leaf!r}. An index, such as into an embedding, is passed as a "
-                "one-hot vector."
-            )
-    return carry, jax.tree.map(lambda leaf: jnp.asarray(leaf, dtype), x), dtype
-
-
-class _Called(NamedTuple):
-    """How a thing is called, its step as a function, its parameters, what draws others, what makes steps equal.
-
-    `is_learned` tells by its path whether an array of the parameters is learned.
-    """
-
-    how: str
-    function: Callable
-    params: PyTree
-    draw: Any
-    told: tuple[Any, ...]
-    is_learned: Callable[[KeyPath], bool] = lambda path: True
-
-
-def _called(name: str, thing: Any, params: PyTree, carry: PyTree, x: PyTree, init: Any) -> _Called:
-    if (nnx := _flax("nnx")) and isinstance(thing, nnx.Module):
-        definition, own, rest = nnx.split(thing, nnx.Param, ...)
-        if params is not None and not _alike(params, own):
-            raise TypeError(
-                f"`params` of {name} must be its nnx.state(cell, nnx.Param), of shapes {_shapes(own)}, or be left out."
-            )
-        # A cell that `init` makes is taken apart likewise.
-        draw = None if init is None else (lambda key: nnx.state(init(key), nnx.Param))
-        step = lambda p, carry, x: nnx.merge(definition, p, rest)(carry, x)
-        return _Called("cell(carry, x)", step, own if params is None else params, draw, (definition, rest, init))
-    if (linen := _flax("linen")) and isinstance(thing, linen.Module):
-        draw = init or (None if params is not None else lambda key: thing.init(key, carry, x))
-        if params is None and callable(draw):
-            try:
-                params = draw(jax.random.key(0))
-            except Exception as error:
-                raise TypeError(f"{name} could not be set up as cell.init(key, carry, x): {error}") from error
-        step = lambda p, carry, x: thing.apply(p, carry, x)
-        # Other collections, such as the running means of a normalisation, are no parameters.
-        is_learned = lambda path: getattr(path[0], "key", None) == "params" or "params" not in dict(params or {})
-        return _Called("cell.apply(params, carry, x)", step, params, draw, (thing, init), is_learned)
-    if not callable(thing):
-        raise TypeError(
-            f"{thing!r} cannot be called: give a function step(params, carry, x) with its `params`, or a recurrent "
-            "cell of Equinox or Flax."
-        )
-    if params is None:
-        return _Called("module(x, carry)", lambda module, carry, x: module(x, carry), thing, init, (init,))
-    params = jax.tree.map(lambda leaf: jnp.asarray(leaf, _dtype(carry)) if isinstance(leaf, float) else leaf, params)
-    return _Called("step(params, carry, x)", thing, params, init, (thing, init))
-
-
-def _dtype(carry: PyTree) -> Any:
-    return jax.tree.leaves(carry)[0].dtype
-
-
-def _flax(kind: str) -> Any:
-    """A module of Flax, if it was imported. Flax is not imported here: whoever has a cell of it has done so."""
-    return sys.modules.get(f"flax.{kind}")
-
-
-def _shapes(tree: PyTree) -> str:
-    """The shapes of a tree's arrays in words, such as float32[8]."""
-    told = [f"{jnp.result_type(leaf)}{list(jnp.shape(leaf))}" for leaf in jax.tree.leaves(tree)]
-    return f"({', '.join(told)})" if len(told) != 1 else told[0]
-
-
-def _alike(a: PyTree, b: PyTree) -> bool:
-    return jax.tree.structure(a) == jax.tree.structure(b) and _shapes(a) == _shapes(b)
+    return carry, example_of(name, x, dtype), dtype
 
 
 def _same_shapes(a: PyTree, b: PyTree) -> bool:
@@ -377,22 +282,4 @@ def _is_same(a: Any, b: Any) -> bool:
     """Whether two values that are not learned are known to be equal."""
     if a is b or isinstance(a, jax.core.Tracer):
         return a is b
-    return np.array_equal(_number(a), _number(b)) if eqx.is_array_like(a) and eqx.is_array_like(b) else a == b
-
-
-def _number(leaf: Any) -> np.ndarray:
-    """An array, or the numbers of a key."""
-    is_key = eqx.is_array(leaf) and jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key)
-    return np.asarray(jax.random.key_data(leaf) if is_key else leaf)
-
-
-def _key(told: tuple[Any, ...], fixed: PyTree, *others: PyTree) -> Any:
-    """By what a step is equal to another: its functions, the numbers that stay fixed, and the shapes of the others."""
-    number = lambda leaf: (leaf.shape, str(leaf.dtype), _number(leaf).tobytes()) if eqx.is_array(leaf) else leaf
-    kept = [(jax.tree.structure(tree), tuple(map(number, jax.tree.leaves(tree)))) for tree in (*told, fixed)]
-    key = tuple(kept), tuple((jax.tree.structure(tree), _shapes(tree)) for tree in others)
-    try:
-        hash(key)
-    except TypeError:
-        return object()  # it is equal to itself alone
-    return key
+    return np.array_equal(plain(a), plain(b)) if eqx.is_array_like(a) and eqx.is_array_like(b) else a == b

@@ -321,6 +321,9 @@ class OnlineStep(checks.Part):
         return power if self.learning.streams == 1 else jnp.mean(power, axis=0)
 
     def _in_new_units(self, delayed: DelayedState, before: tuple, after: tuple, counts: Array) -> DelayedState:
+        """The readout in new units of the target; a head of a user's adapts to them."""
+        if self.learning.network.head is not None:
+            return delayed
         if self.learning.streams > 1:  # each has a mean of its own, and all have one readout
             before, after = (jnp.zeros_like(before[1]), before[1]), (jnp.zeros_like(after[1]), after[1])
         # Until a target varies and something is learned, the first weights are right for whichever unit there will be.
@@ -329,7 +332,8 @@ class OnlineStep(checks.Part):
 
     def _in_new_inputs(self, delayed: DelayedState, before: Running, after: Running) -> DelayedState:
         """The readout's direct connections, and the rows that wait, in new units of the inputs; the network adapts."""
-        if not self.learning.network.skip or self.learning.streams > 1:
+        network = self.learning.network
+        if not network.skip or network.head is not None or self.learning.streams > 1:
             return delayed
         every = lambda values: jnp.concatenate([values, jnp.tile(values[: self.lagged], self.lags - 1)])
         cell, kept = delayed.learning.optimizers

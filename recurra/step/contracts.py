@@ -63,7 +63,8 @@ def _walk(network: Network, learners: list[Learner], optimizer: Any, key: PRNGKe
         _check_cell(cell, key)
     weights = network.init(key)
     before = cell.init_state()
-    after, trace, output = network.forward(weights, before, jnp.zeros(cell.n_in, dtype))
+    x = jnp.zeros(cell.n_in, dtype)
+    after, trace, output = network.forward(weights, before, x)
     label = jnp.zeros(network.n_out, dtype)
     if is_own(network):
         check_returns(f"{type(network).__name__}.forward, as the output,", output, label)
@@ -71,7 +72,7 @@ def _walk(network: Network, learners: list[Learner], optimizer: Any, key: PRNGKe
     if optimizer is not None:
         _check_optimizer(optimizer, weights.cell)
     zero = jnp.zeros((), "int32")
-    cbar = network.credit(weights, error, after)
+    cbar = network.credit(weights, error, after, x)
     tick = Tick(cell, cell.applied(weights.cell), zero, before, after, trace, label, error, cbar, loss=network.loss)
     for learner in learners:
         _check_learner(learner, tick, network.n_out, key)

@@ -15,9 +15,9 @@ from recurra.cells.base import Credit, State, Weights
 from recurra.cells.tick import Tick
 from recurra.learners import check_pairing
 from recurra.learners.base import Learner, PastFacing
-from recurra.linalg import Outer, average, dense, where, zeros_like
+from recurra.linalg import average, dense, where, zeros_like
 from recurra.losses import SquaredError
-from recurra.network import Network, NetworkWeights, Readout
+from recurra.network import Network, NetworkWeights
 from recurra.step.contracts import check_about, check_parts
 from recurra.step.counting import set_back
 from recurra.step.given import check_noise, check_row, check_target
@@ -86,6 +86,11 @@ class LearningStep(checks.Part):
                 raise ValueError(f"`exact_probes` names {name!r}, which must be a probe: {known}.")
         if self.readout is not None and not isinstance(self.readout, RLS):
             raise TypeError(f"`readout` must be recurra.RLS() or None, and is {self.readout!r}.")
+        if self.readout is not None and self.network.head is not None:
+            raise TypeError(
+                "Recursive least squares is a rule for the linear readout, and the network has a `head` of your own: "
+                "leave `readout` or `head` out."
+            )
         if self.readout is not None and not isinstance(self.network.loss, SquaredError):
             raise TypeError(
                 f"Recursive least squares needs squared error, and the network's loss is {self.network.loss!r}: use "
@@ -244,12 +249,13 @@ class LearningStep(checks.Part):
         given = np.ones(() if self.streams == 1 else self.streams, bool) if present is None else present
         return after, Outcome(*shown, error, cbar, cast(Array, given), learners)
 
-    def _follow(self, judged: Array | bool, seen: Observed, gradient: Readout) -> tuple[Readout, PyTree]:
+    def _follow(self, judged: Array | bool, seen: Observed, gradient: PyTree) -> tuple[PyTree, PyTree]:
         """The readout after the step, and what its rule or optimizer keeps."""
         readout, kept = seen.state.weights.readout, seen.state.optimizers[1]
         if self.readout is None:
             return descend_if(judged, self.optimizer, self._mean(gradient, judged), kept, readout)
-        u = self.over_streams(self.network.heard)(seen.after, seen.x)
+        heard = self.over_streams(self.network.heard)(seen.after, seen.x)
+        u = jnp.concatenate([jnp.ones_like(heard[..., :1]), heard], axis=-1)
         return self.readout.follow(judged, gradient.b, u, kept, readout)
 
     def _look(
@@ -260,16 +266,15 @@ class LearningStep(checks.Part):
         cell, weights, t = self.network.cell, seen.state.weights, seen.state.t
 
         def of_stream(seen: Observed, target: Any, present: Array | None, first: Array | None, learners: dict) -> tuple:
-            loss, label, error, cbar = self._judged(weights, seen.output, seen.after, target, present)
+            loss, label, error, cbar = self._judged(weights, seen, target, present)
             views = seen.before, seen.after, seen.trace, label, error, cbar, seen.reset, first, self.network.loss
             tick = Tick(cell, applied, t, *views)
             ticks: dict[str, Any] = dict.fromkeys(self.learners, tick)
             if self.exact_probes and weights.feedback is not None:
-                exact = self._judged(weights._replace(feedback=None), seen.output, seen.after, target, present)[3]
+                exact = self._judged(weights._replace(feedback=None), seen, target, present)[3]
                 ticks |= dict.fromkeys(self.exact_probes, eqx.tree_at(lambda tick: tick.cbar, tick, exact))
             pairs = {n: learner.step(ticks[n], learners[n], seen.noise[n]) for n, learner in self.learners.items()}
-            V = Outer(error, seen.x) if self.network.skip else None
-            readout: Any = Readout(cast(Any, Outer(error, cell.show(seen.after))), error, cast(Any, V))
+            readout = self.network.readout_gradient(weights, error, seen.after, seen.x)
             return loss, label, error, cbar, readout, *({n: pair[i] for n, pair in pairs.items()} for i in (0, 1))
 
         # The state has no leading axis over streams, but for those of the learners, which are passed by themselves.
@@ -313,17 +318,16 @@ class LearningStep(checks.Part):
         )
 
     def _judged(
-        self, weights: NetworkWeights, output: Array, a: State, target: Any, present: Array | None
+        self, weights: NetworkWeights, seen: Observed, target: Any, present: Array | None
     ) -> tuple[Array, Array, Array, Credit]:
         """Loss, label, error and immediate credit of one stream."""
-        nothing, unknown = jnp.zeros_like(output), jnp.full((), jnp.nan, output.dtype)
+        nothing, unknown = jnp.zeros_like(seen.output), jnp.full((), jnp.nan, seen.output.dtype)
         if isinstance(target, GivenCredit):
             loss, label, error, cbar = unknown, nothing, nothing, target.credit
-        elif isinstance(target, GivenError):
-            loss, label, error, cbar = unknown, nothing, target.error, self.network.credit(weights, target.error, a)
         else:
-            loss, error = self.network.loss(output, target)
-            label, cbar = target, self.network.credit(weights, error, a)
+            given = isinstance(target, GivenError)
+            loss, error = (unknown, target.error) if given else self.network.loss(seen.output, target)
+            label, cbar = nothing if given else target, self.network.credit(weights, error, seen.after, seen.x)
         if present is None:
             return loss, label, error, cbar
         counts = lambda tree: where(present, tree, zeros_like(tree))

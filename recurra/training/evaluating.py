@@ -111,7 +111,7 @@ class Evaluation:
 
     def loss(self, run: Run, weights: NetworkWeights) -> np.ndarray:
         """Each member's mean loss over labelled steps, from the network's first state, in a run of the experiment."""
-        windows = LossWindows(range(len(weights.readout.b)), self.steps)
+        windows = LossWindows(range(_members(weights)), self.steps)
         run.restart(weights)
         for piece in run.advance(self.steps):
             windows.append(piece.loss, piece.labelled, piece.every, piece.diverged)
@@ -126,12 +126,16 @@ class Best(NamedTuple):
     weights: NetworkWeights
 
 
+def _members(weights: NetworkWeights) -> int:
+    return len(jax.tree.leaves(weights)[0])
+
+
 class Evaluations:
     """Held-out losses at multiples of `every` steps, and the best weights so far."""
 
     def __init__(self, every: int, loss: Callable[[NetworkWeights], np.ndarray], weights: NetworkWeights):
         self.every, self._loss = every, loss
-        seeds = len(weights.readout.b)
+        seeds = _members(weights)
         self._steps: list[int] = []
         self._losses: list[np.ndarray] = []
         unknown = jax.tree.map(lambda leaf: jnp.full_like(leaf, jnp.nan), weights)

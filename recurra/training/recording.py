@@ -39,7 +39,8 @@ class StepRecorder(eqx.Module):
         dtype, scalar = step.network.cell.dtype, lambda kind: shape(jnp.zeros((), kind))
         of_stream = lambda size: shape(step.in_every_stream(jnp.zeros(size, dtype)))
         no_error = jnp.zeros(step.network.n_out, dtype)
-        credit = lambda weights, a: step.over_streams(lambda a: step.network.credit(weights, no_error, a))(a)
+        no_input = jnp.zeros(step.network.cell.n_in, dtype)
+        credit = lambda weights, a: step.over_streams(lambda a: step.network.credit(weights, no_error, a, no_input))(a)
         one = Outcome(
             t=scalar("int32"),
             weights=shape(state.weights),

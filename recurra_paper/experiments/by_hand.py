@@ -21,7 +21,7 @@ def tick_of(
     """What a learner sees of one step."""
     state, trace, output = network.forward(weights, a, x)
     _, error = network.loss(output, label)
-    cbar = network.credit(weights, error, state)
+    cbar = network.credit(weights, error, state, x)
     return Tick(network.cell, weights.cell, jnp.asarray(t), a, state, trace, label, error, cbar)
 
 

@@ -244,7 +244,7 @@ def test_its_functions_can_be_compiled_by_themselves():
 
 @pytest.mark.parametrize("transform", [jax.jit, jax.vmap])
 def test_a_cell_is_not_made_inside_a_transformation(transform):
-    with pytest.raises(TypeError, match=r"make the cell outside of jax.jit, jax.vmap"):
+    with pytest.raises(TypeError, match=r"make it outside of jax.jit, jax.vmap"):
         transform(lambda W: grad_of(tanh_step, P | {"W": W}).cell.n)(P["W"][None])
 
 

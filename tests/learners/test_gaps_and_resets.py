@@ -160,7 +160,7 @@ def test_an_error_or_credit_of_your_own_stands_for_a_label():
     assert distance(by_label.weights, by_error.weights) == 0
     assert np.isnan(same.loss)
     assert outcome.loss == loss
-    by_credit, same = step.learn(seen, rc.GivenCredit(network.credit(weights, error, seen.after)))
+    by_credit, same = step.learn(seen, rc.GivenCredit(network.credit(weights, error, seen.after, seen.x)))
     assert distance(by_credit.weights.cell, by_label.weights.cell) == 0
     assert distance(by_credit.weights.readout, weights.readout) == 0
     memory = rc.GivenCredit((None, jnp.ones(3)))  # credit for the LSTM's memory alone

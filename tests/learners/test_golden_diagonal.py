@@ -42,7 +42,7 @@ def program(network, learner, ours: Callable, d, move=held, first=None):
         seen, _ = step.observe(state._replace(weights=weights), row[0], {APPLIED: None})
         after, outcome = step.learn(seen, row[1])
         (g,) = back(jax.tree.map(jnp.subtract, weights, after.weights))
-        credit, kept = network.credit(weights, outcome.output - row[1], after.a), after.learners[APPLIED]
+        credit, kept = network.credit(weights, outcome.output - row[1], after.a, row[0]), after.learners[APPLIED]
         P, carried = move(P, g, kept)
         return (P, after._replace(learners={APPLIED: carried})), (outcome.loss, after.a, credit, kept, g)
 

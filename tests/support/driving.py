@@ -36,7 +36,7 @@ def one_step(network, weights, a, x, y, t):
     """Step t, put together from the network's parts: its loss, and what a learner sees of it."""
     state, trace, output = network.forward(weights, a, x)
     loss, error = network.loss(output, y)
-    cbar = network.credit(weights, error, state)
+    cbar = network.credit(weights, error, state, x)
     return loss, Tick(network.cell, weights.cell, t, a, state, trace, y, error, cbar, loss=network.loss)
 
 
