@@ -9,17 +9,20 @@ equivalent: nobody could tell it from the library. `tests/survivors.toml` lists 
 reason.
 
 First all tests are run once, which tells how long each file takes and which lines it runs. This needs Python 3.12 or
-newer. A mutant is then judged by the files that run its line, the quick ones first, for at most two minutes. What is
-known is kept in build/mutants, so that a second call goes on where the first one ended. It starts anew once the library
-or the tests have changed.
+newer. A mutant is then judged by the files that run its line, those of its room first, for at most two minutes of a
+processor. What is known is kept in build/mutants, so that a second call goes on where the first one ended. It starts
+anew once the library or the tests have changed.
 """
 
 import argparse
 import ast
+import contextlib
 import hashlib
 import json
+import math
 import os
 import random
+import shlex
 import shutil
 import signal
 import subprocess
@@ -36,7 +39,7 @@ from queue import SimpleQueue
 ROOT = Path(__file__).resolve().parents[1]
 OUT = ROOT / "build" / "mutants"
 #: What is not mutated: words and pages for people, which other eyes judge.
-LEFT_OUT = ("recurra/cli", "recurra/pages", "recurra/studies/pages")
+LEFT_OUT = ("recurra/cli", "recurra/pages", "recurra/studies/pages", "recurra/studies/tuning/page.py")
 #: What a worker's copy of the repository holds.
 COPIED = (
     *("recurra", "recurra_paper", "tests", "examples", "docs", "benchmarks"),
@@ -45,6 +48,8 @@ COPIED = (
 SECONDS = 120.0
 #: Of the time of a mutant, what goes to tests; the rest is for starting them, and for mutants that make them slower.
 FOR_TESTS = 0.6
+#: The statuses of pytest that kill no mutant: all tests pass, or there is none.
+PASSED = (0, 5)
 
 SWAPPED = {
     ast.Add: ast.Sub, ast.Sub: ast.Add, ast.Mult: ast.Add, ast.Div: ast.Mult, ast.FloorDiv: ast.Mult,
@@ -177,14 +182,15 @@ def known_of_tests(cache: Path) -> dict[str, dict]:
 
 
 def files_that_run(mutant: Mutant, tests: dict[str, dict]) -> list[str]:
-    """The test files that run the line of a mutant, the quick ones first.
+    """The test files that run the line of a mutant, those of its room first, and of these the quick ones.
 
     A line that only runs at import, such as that of a constant or a default, counts as run by all that run anything of
     its file.
     """
     lines = {file: about["lines"].get(mutant.path, ()) for file, about in tests.items()}
     runs = [file for file, own in lines.items() if mutant.line in own] or [file for file, own in lines.items() if own]
-    return sorted(runs, key=lambda file: tests[file]["seconds"])
+    room = mutant.path.split("/")[1].removesuffix(".py")
+    return sorted(runs, key=lambda file: (room not in file, tests[file]["seconds"]))
 
 
 def _pytest(files: list[str]) -> list[str]:
@@ -201,42 +207,44 @@ def _environment(root: Path, cache: Path) -> dict[str, str]:
 
 def judged(mutant: Mutant, tests: dict[str, dict], root: Path, cache: Path) -> dict:
     """What the tests say of a mutant."""
-    runs = files_that_run(mutant, tests)
-    chosen, left = [], SECONDS * FOR_TESTS
+    runs, chosen, left = files_that_run(mutant, tests), [], SECONDS * FOR_TESTS
     for file in runs:
-        left -= tests[file]["seconds"]
-        if chosen and left < 0:
-            break
-        chosen.append(file)
+        if tests[file]["seconds"] <= left:
+            chosen.append(file)
+            left -= tests[file]["seconds"]
     if not chosen:
-        return {"killed": False, "by": "", "why": "no test runs this line"}
+        return {"killed": False, "by": "", "why": f"of {len(runs)} test files that run this line none is quick enough"}
     mutant.put_into(root)
     try:
-        process = subprocess.Popen(
-            [sys.executable, "-m", *_pytest(chosen)],
-            cwd=root,
-            env=_environment(root, cache),
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            start_new_session=True,
-        )
-        try:
-            out, _ = process.communicate(timeout=SECONDS)
-        except subprocess.TimeoutExpired:
-            os.killpg(process.pid, signal.SIGKILL)
-            process.communicate()
-            return {"killed": True, "by": "the tests do not end", "why": ""}
+        status, out = _run([sys.executable, "-m", *_pytest(chosen)], root, cache)
     finally:
         mutant.take_from(root)
-    if process.returncode == 0:
-        return {
-            "killed": False,
-            "by": "",
-            "why": f"{len(chosen)} of {len(runs)} files of tests that run this line pass",
-        }
+    if status in PASSED:
+        return {"killed": False, "by": "", "why": f"{len(chosen)} of {len(runs)} test files that run this line pass"}
     failed = [row for row in out.splitlines() if row.startswith(("FAILED", "ERROR", "E  "))]
-    return {"killed": True, "by": failed[-1] if failed else out[-200:], "why": ""}
+    return {"killed": True, "by": failed[-1] if failed else f"status {status}: {out[-200:]}", "why": ""}
+
+
+def _run(command: list[str], root: Path, cache: Path) -> tuple[int, str]:
+    """The status and the output of a command that may use `SECONDS` of a processor, and wait thirty times as long."""
+    limited = f"ulimit -t {math.ceil(SECONDS)}; exec {shlex.join(command)}"
+    process = subprocess.Popen(
+        ["bash", "-c", limited],
+        cwd=root,
+        env=_environment(root, cache),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        start_new_session=True,
+    )
+    try:
+        out, _ = process.communicate(timeout=30 * SECONDS)
+        return process.returncode, out
+    except subprocess.TimeoutExpired:
+        return -signal.SIGKILL, "the tests do not end"
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
 
 
 def main() -> None:
@@ -251,6 +259,7 @@ def main() -> None:
             "make mutants needs Python 3.12 or newer, which tells cheaply which lines a test runs: make clean, and "
             "then make mutants PYTHON=python3.13"
         )
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     cache = OUT / "cache"
     cache.mkdir(parents=True, exist_ok=True)
     _forget_if_changed()

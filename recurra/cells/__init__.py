@@ -14,6 +14,8 @@ from recurra.cells.base import State as State
 from recurra.cells.base import Weights as Weights
 from recurra.cells.columnar import ColumnarLSTM as ColumnarLSTM
 from recurra.cells.elstm import ELSTM as ELSTM
+from recurra.cells.encoded import Encoded as Encoded
+from recurra.cells.encoded import EncodedWeights as EncodedWeights
 from recurra.cells.foreign import ReadCell as ReadCell
 from recurra.cells.foreign import cell_of as cell_of
 from recurra.cells.gates import Sources as Sources
@@ -50,5 +52,5 @@ CELLS: dict[str, type[UnitwiseCell]] = registered(globals(), UnitwiseCell, leave
 
 if not TYPE_CHECKING:  # a type checker cannot read such a list, and takes all names above
     #: What `import recurra` offers of this package.
-    __all__ = ["CELLS", "GeneralCell", "Module", "Stack", "UnitwiseCell", "cell_of", "module_of"]
+    __all__ = ["CELLS", "Encoded", "GeneralCell", "Module", "Stack", "UnitwiseCell", "cell_of", "module_of"]
     __all__ += [kind.__name__ for kind in CELLS.values()]

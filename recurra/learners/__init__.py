@@ -8,6 +8,7 @@ learners first, in its order.
 from typing import TYPE_CHECKING
 
 from recurra.cells.base import Cell
+from recurra.cells.encoded import Encoded
 from recurra.cells.general import GeneralCell
 from recurra.cells.stack import Stack
 from recurra.cells.tick import Tick as Tick
@@ -54,17 +55,26 @@ from recurra.learners.handing_down import LocalLosses as LocalLosses
 from recurra.learners.handing_down import RandomTargets as RandomTargets
 from recurra.learners.handing_down import ThroughLayers as ThroughLayers
 
+# Learners with an encoder before the cell. A wrapper of learners is none of them.
+from recurra.learners.with_encoder import EncoderRule as EncoderRule
+from recurra.learners.with_encoder import Frozen as Frozen
+from recurra.learners.with_encoder import PresentStep as PresentStep
+from recurra.learners.with_encoder import Traced as Traced
+from recurra.learners.with_encoder import WithEncoder as WithEncoder
+from recurra.learners.with_encoder import suited as suited
+
 #: Every learner by its name on the command line. It drives the tests, tables, legends and benchmarks.
 LEARNERS: dict[str, type[Learner]] = {
     kind.about.id: kind
     for kind in tuple(globals().values())
-    if isinstance(kind, type) and issubclass(kind, Learner) and "about" in vars(kind)
+    if isinstance(kind, type) and issubclass(kind, Learner) and isinstance(vars(kind).get("about"), About)
 }
 
 if not TYPE_CHECKING:  # a type checker cannot read such a list, and takes all names above
     #: What `import recurra` offers of this package.
     __all__ = ["LEARNERS", "About", "FutureFacing", "Learner", "PastFacing", "Tick", "Unfaced"]
     __all__ += ["LocalLosses", "RandomTargets", "ThroughLayers"]
+    __all__ += ["Frozen", "PresentStep", "Traced", "WithEncoder"]
     __all__ += [kind.__name__ for kind in LEARNERS.values()]
 
 
@@ -80,6 +90,10 @@ def check_pairing(learner: Learner, cell: Cell) -> None:
     if isinstance(cell, Stack):
         of_layers = name if isinstance(learner, PastFacing) and not learner.period else "RFLO"
         told, fits = "a Stack holds several", f"recurra.Layered({of_layers}())"
+    elif isinstance(cell, Encoded):
+        follows = isinstance(learner, PastFacing) and not learner.lag and not learner.period
+        told = f"{cell.name} has an encoder before its cell"
+        fits = f"recurra.WithEncoder({name}(), recurra.Traced())" if follows else "recurra.RTRL()"
     elif isinstance(cell, GeneralCell) and cell.why:
         told = f"that of {cell.name} does not: {cell.why}"
         fits = "a step that does, such as recurra.RNN, recurra.GRU, recurra.LSTM or a recurra.UnitwiseCell of your own"

@@ -16,9 +16,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from recurra import cells, losses, step, tasks
+from recurra import cells, learners, losses, step, tasks
 from recurra.checks import Part
-from recurra.learners import LEARNERS, LocalLosses, RandomTargets, ThroughLayers
+from recurra.learners import LEARNERS
 from recurra.linalg import noise
 from recurra.network import Network
 from recurra.saved.headers import DTYPES
@@ -189,7 +189,8 @@ def _refusal(reason: str) -> str:
 
 
 register(
-    Network, *cells.CELLS.values(), cells.Stack, cells.Sparsely, cells.WithoutSelf, *LEARNERS.values(), ThroughLayers,
-    RandomTargets, LocalLosses, *losses.LOSSES.values(), losses.FiringRate, *tasks.TASKS.values(),
+    Network, *cells.CELLS.values(), cells.Stack, cells.Encoded, cells.Sparsely, cells.WithoutSelf, *LEARNERS.values(),
+    learners.ThroughLayers, learners.RandomTargets, learners.LocalLosses, learners.WithEncoder, learners.Traced,
+    learners.PresentStep, learners.Frozen, *losses.LOSSES.values(), losses.FiringRate, *tasks.TASKS.values(),
     *step.OPTIMIZERS.values(), step.PerGate, step.RLS, step.LearningStep, step.DelayedStep,
 )  # fmt: skip

@@ -13,7 +13,7 @@ from jaxtyping import Array, Bool, Float, PRNGKeyArray, PyTree
 from recurra import checks
 from recurra.cells.base import Credit, State, Weights
 from recurra.cells.tick import Tick
-from recurra.learners import check_pairing
+from recurra.learners import check_pairing, suited
 from recurra.learners.base import Learner, PastFacing
 from recurra.linalg import average, dense, where, zeros_like
 from recurra.losses import SquaredError
@@ -69,6 +69,12 @@ class LearningStep(checks.Part):
     streams: int = 1
     readout: RLS | None = None
     exact_probes: tuple[str, ...] = eqx.field(static=True, default=(), converter=_names)
+
+    def __post_init__(self) -> None:
+        if isinstance(self.network, Network):
+            self.learner = suited(self.learner, self.network.cell)
+            if isinstance(self.probes, dict):
+                self.probes = {name: suited(probe, self.network.cell) for name, probe in self.probes.items()}
 
     def __check_init__(self) -> None:
         if not isinstance(self.network, Network):

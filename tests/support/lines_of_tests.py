@@ -38,14 +38,14 @@ class Noted:
         if file == self.file:
             return
         self.end()
-        self.file, self.lines, self.failed, self.began = file, defaultdict(set), "", time.monotonic()
+        self.file, self.lines, self.failed, self.began = file, defaultdict(set), "", time.process_time()
         sys.monitoring.restart_events()
 
     def end(self):
         if self.file is None:
             return
         lines = {str(Path(path).relative_to(ROOT)): sorted(numbers) for path, numbers in self.lines.items()}
-        found = {"seconds": time.monotonic() - self.began, "lines": lines, "failed": self.failed}
+        found = {"seconds": time.process_time() - self.began, "lines": lines, "failed": self.failed}
         (self.out / f"{self.file.replace('/', '.')}.json").write_text(json.dumps({self.file: found}))
         self.file = None
 
