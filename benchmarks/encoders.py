@@ -1,6 +1,6 @@
 """What the rules for an encoder are worth: labels that come two steps late, and features that only an encoder can make.
 
-    python benchmarks/encoders.py --out docs/data/encoders.json
+    python benchmarks/encoders.py --out docs/how-to/encoders.json
 
 At each step an input has two signs and four distracting numbers. The label, two steps later, is whether the signs were
 equal. No linear map of an input tells that, so the encoder must learn it, from credit that comes two steps late. Every
@@ -66,7 +66,7 @@ def ways():
 
 def main():
     given = argparse.ArgumentParser()
-    given.add_argument("--out", type=Path, default=Path("docs/data/encoders.json"))
+    given.add_argument("--out", type=Path, default=Path("docs/how-to/encoders.json"))
     given.add_argument("--steps", type=int, default=30_000)
     given.add_argument("--seeds", type=int, default=10)
     asked = given.parse_args()
