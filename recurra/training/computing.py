@@ -139,6 +139,8 @@ def _add(found: "Collected", own: list[int], result: Result, order: Order, case:
     if result.evaluated_loss is not None and result.evaluated_step is not None and result.best_step is not None:
         found.axes.setdefault("evaluated_step", result.evaluated_step)
         found.put("evaluated_loss", at, result.evaluated_loss, ("evaluated_step",))
+        for name, values in result.metrics.items():
+            found.put(f"evaluated_{name}", at, values, ("evaluated_step",))
         found.put("best_step", at, result.best_step, none=-1)
     for name, array in arrays_of(result.records).items():
         found.axes.setdefault("recorded_step", np.arange(0, order.stop, case.record_every))

@@ -1,4 +1,4 @@
-"""Held-out losses along a run: what the network with the weights of the moment makes of rows it does not learn from."""
+"""Held-out losses and metrics along a run: what the network makes, at times, of rows it does not learn from."""
 
 import contextlib
 import copy
@@ -24,6 +24,8 @@ from recurra.tasks.arrays import Arrays
 from recurra.tasks.base import Rows, Task
 from recurra.training.checkpoint import Gathered
 from recurra.training.gathering import LossWindows
+from recurra.training.metrics import MetricFunction, checked_metrics, finished, of_step
+from recurra.training.recording import StepRecorder
 
 #: steps of an endless task
 STEPS = 1000
@@ -70,23 +72,32 @@ class HeldOut(Task):
 
 @dataclass(frozen=True)
 class Evaluation:
-    """What is evaluated after every `every` steps, on so many `steps` of its own."""
+    """What is evaluated after every `every` steps, on so many `steps` of its own: the loss, and the metrics."""
 
     experiment: Experiment
     steps: int
     every: int
+    metrics: dict[str, Any]
 
     @staticmethod
     def of(
-        network: Network, task: Task | None, every: int | None, steps: int | None, run_steps: int, streams: int
+        network: Network,
+        task: Task | None,
+        every: int | None,
+        steps: int | None,
+        run_steps: int,
+        streams: int,
+        metrics: Mapping[str, MetricFunction] | None = None,
     ) -> "Evaluation | None":
         """The plan, checked; None if there is nothing to evaluate."""
         if task is None:
-            if every is not None or steps is not None:
+            if every is not None or steps is not None or metrics is not None:
                 raise ValueError(
-                    "`evaluate_every` and `evaluate_steps` say how to evaluate: give a task to `evaluate` too."
+                    "`evaluate_every`, `evaluate_steps` and `metrics` say how to evaluate: give a task to `evaluate` "
+                    "too."
                 )
             return None
+        metrics = checked_metrics(metrics, network.n_out, network.cell.dtype)
         if not isinstance(task, Task):
             raise TypeError(f"`evaluate` must be a task such as recurra.Arrays(inputs, labels), and is {task!r}.")
         for what, ours, theirs in (("inputs", network.cell.n_in, task.n_in), ("outputs", network.n_out, task.n_out)):
@@ -105,17 +116,26 @@ class Evaluation:
         if isinstance(task, Arrays) and task.present is not None and not np.asarray(task.present)[:, :steps].any():
             raise ValueError("No row of `evaluate` has a label: there would be no loss.")
         # At a rate of 0 nothing is learned; labels, resets and horizons mean what they mean in training.
-        experiment = Experiment.of(network, {APPLIED: Fixed()}, 0.0, task, streams)
+        fixed, functions = {APPLIED: Fixed()}, {name: of_step(metric) for name, metric in metrics.items()}
+        experiment = Experiment.of(network, fixed, 0.0, task, streams, StepRecorder.of(functions, fixed))
         held_out = eqx.tree_at(lambda each: each.task, experiment, HeldOut(task))
-        return Evaluation(held_out, steps, every)
+        return Evaluation(held_out, steps, every, metrics)
 
-    def loss(self, run: Run, weights: NetworkWeights) -> np.ndarray:
-        """Each member's mean loss over labelled steps, from the network's first state, in a run of the experiment."""
-        windows = LossWindows(range(_members(weights)), self.steps)
+    @property
+    def names(self) -> list[str]:
+        """What is found: the loss, and each metric."""
+        return ["loss", *self.metrics]
+
+    def found(self, run: Run, weights: NetworkWeights) -> dict[str, np.ndarray]:
+        """Each member's mean loss over all labels and its metrics, from the first state, in a run of the experiment."""
+        windows = {name: LossWindows(range(_members(weights)), self.steps) for name in self.names}
         run.restart(weights)
         for piece in run.advance(self.steps):
-            windows.append(piece.loss, piece.labelled, piece.every, piece.diverged)
-        return windows.means()[:, 0]
+            windows["loss"].append(piece.loss, piece.labelled, piece.every, piece.diverged)
+            for name in self.metrics:
+                windows[name].append(np.asarray(piece.records[name]), piece.labelled)
+        means = {name: each.means()[:, 0] for name, each in windows.items()}
+        return {name: finished(self.metrics.get(name), mean) for name, mean in means.items()}
 
 
 class Best(NamedTuple):
@@ -131,13 +151,15 @@ def _members(weights: NetworkWeights) -> int:
 
 
 class Evaluations:
-    """Held-out losses at multiples of `every` steps, and the best weights so far."""
+    """What was found at multiples of `every` steps, and the best weights so far."""
 
-    def __init__(self, every: int, loss: Callable[[NetworkWeights], np.ndarray], weights: NetworkWeights):
-        self.every, self._loss = every, loss
+    def __init__(
+        self, plan: Evaluation, find: Callable[[NetworkWeights], dict[str, np.ndarray]], weights: NetworkWeights
+    ):
+        self.every, self._names, self._find = plan.every, plan.names, find
         seeds = _members(weights)
         self._steps: list[int] = []
-        self._losses: list[np.ndarray] = []
+        self._found: list[dict[str, np.ndarray]] = []
         unknown = jax.tree.map(lambda leaf: jnp.full_like(leaf, jnp.nan), weights)
         self._best = Best(np.full(seeds, np.inf), np.full(seeds, -1), unknown)
 
@@ -146,25 +168,34 @@ class Evaluations:
     def of(plan: Evaluation, engine: Engine, members: Members, weights: NetworkWeights) -> "Iterator[Evaluations]":
         """Evaluations of the members of a run, whose first weights these are. They are prepared once, for all times."""
         with engine.prepare(plan.experiment, members._replace(start=weights), plan.steps) as run:
-            yield Evaluations(plan.every, lambda now: plan.loss(run, now), weights)
+            yield Evaluations(plan, lambda now: plan.found(run, now), weights)
 
     def next_stop(self, done: int, steps: int) -> int:
         """The step at which the run has to stop next, to be evaluated or for good."""
         return min((done // self.every + 1) * self.every, steps)
 
-    def look(self, done: int, weights: Callable[[], NetworkWeights]) -> None:
-        """Evaluate, if it is time to and was not done."""
-        if done and done % self.every == 0 and done not in self._steps[-1:]:
+    def look(self, done: int, weights: Callable[[], NetworkWeights]) -> bool:
+        """Evaluate, if it is time to and was not done. Returns whether it did."""
+        is_due = bool(done) and done % self.every == 0 and done not in self._steps[-1:]
+        if is_due:
             self._add(done, weights())
+        return is_due
+
+    def last(self) -> str:
+        """What was found last, in words: means over the members whose loss is finite."""
+        found = self._found[-1]
+        finite = np.isfinite(found["loss"])
+        mean = lambda values: f"{values[finite].mean():.4g}" if finite.any() else "nan"
+        return ", ".join(f"{'held-out loss' if name == 'loss' else name} {mean(found[name])}" for name in self._names)
 
     def _add(self, done: int, weights: NetworkWeights) -> None:
-        loss = self._loss(weights)
-        best = self._best
+        found = self._find(weights)
+        loss, best = found["loss"], self._best
         better = loss < best.loss  # not where it is nan
         choose = lambda new, old: jnp.where(better.reshape(-1, *(1,) * (new.ndim - 1)), new, old)
         kept = jax.tree.map(choose, weights, best.weights)
         self._best = Best(np.where(better, loss, best.loss), np.where(better, done, best.step), kept)
-        self._losses.append(loss)
+        self._found.append(found)
         self._steps.append(done)  # last: an interruption may come anywhere
 
     def all(self, run: Run, is_over: bool) -> dict[str, Any]:
@@ -173,23 +204,32 @@ class Evaluations:
         That is not kept, since a run may go on from its checkpoint.
         """
         found = copy.copy(self)
-        found._steps, found._losses = list(self._steps), list(self._losses)
+        found._steps, found._found = list(self._steps), list(self._found)
         if is_over and run.done not in self._steps:
             found._add(run.done, run.weights())
-        best, seeds = found._best, len(found._best.loss)
+        by_name = found._by_name()
         return {
             "evaluated_step": np.array(found._steps, np.int64),
-            "evaluated_loss": np.stack(found._losses, axis=1) if found._losses else np.zeros((seeds, 0)),
-            "best_step": best.step,
-            "best_weights": jax.tree.map(np.array, best.weights),
+            "evaluated_loss": by_name.pop("loss"),
+            "metrics": by_name,
+            "best_step": found._best.step,
+            "best_weights": jax.tree.map(np.array, found._best.weights),
+        }
+
+    def _by_name(self) -> dict[str, np.ndarray]:
+        """All that was found, (member, evaluation)."""
+        nothing = np.zeros((len(self._best.loss), 0))
+        return {
+            name: np.stack([each[name] for each in self._found], axis=1) if self._found else nothing
+            for name in self._names
         }
 
     def state(self) -> dict[str, np.ndarray]:
         """All of it as plain arrays."""
-        seeds, best = len(self._best.loss), self._best
+        best = self._best
         every = {
             "steps": np.array(self._steps, np.int64),
-            "losses": np.stack(self._losses, axis=1) if self._losses else np.zeros((seeds, 0)),
+            **{f"found/{name}": values for name, values in self._by_name().items()},
             "best_loss": best.loss,
             "best_step": best.step,
             **{f"best/{name}": np.asarray(leaf) for name, leaf in arrays_of(best.weights).items()},
@@ -200,12 +240,14 @@ class Evaluations:
         """Take up what `state` returned; KeyError or ValueError if it is not whole."""
         own = {name[len(PREFIX) :]: array for name, array in state.items() if name.startswith(PREFIX)}
         best = {name[5:]: own.pop(name) for name in list(own) if name.startswith("best/")}
-        steps, losses, best_loss, best_step = (own[name] for name in ("steps", "losses", "best_loss", "best_step"))
-        seeds = len(self._best.loss)
-        if losses.shape != (seeds, len(steps)) or best_loss.shape != (seeds,) or best_step.shape != (seeds,):
+        steps, best_loss, best_step = (own[name] for name in ("steps", "best_loss", "best_step"))
+        found, seeds = {name: own[f"found/{name}"] for name in self._names}, len(self._best.loss)
+        is_whole = all(values.shape == (seeds, len(steps)) for values in found.values())
+        if not is_whole or best_loss.shape != (seeds,) or best_step.shape != (seeds,):
             raise ValueError("held-out losses of another shape")
         weights = filled(self._best.weights, best)
-        self._steps, self._losses = [int(step) for step in steps], list(losses.T)
+        self._steps = [int(step) for step in steps]
+        self._found = [{name: values[:, i] for name, values in found.items()} for i in range(len(steps))]
         self._best = Best(best_loss, best_step, weights)
 
 

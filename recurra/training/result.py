@@ -1,7 +1,7 @@
 """What a training run leaves behind."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -53,6 +53,8 @@ class Result:
     #: with `evaluate`: the steps after which the held-out loss was taken, and the losses, (seed, evaluation)
     evaluated_step: np.ndarray | None = None
     evaluated_loss: np.ndarray | None = None
+    #: with `metrics`: each of them by its name, (seed, evaluation)
+    metrics: dict[str, np.ndarray] = field(default_factory=dict)
     #: where each seed's held-out loss was lowest, and the weights there; -1 and nan for a seed that has no finite one
     best_step: np.ndarray | None = None
     best_weights: NetworkWeights | None = None
@@ -68,6 +70,7 @@ class Result:
             f"{self.steps:,} steps" + " (interrupted)" * self.interrupted,
             f"final loss {kept.mean():.4g}{spread}" if len(kept) else "no final loss",
             *([f"{len(self.diverged)} diverged"] if self.diverged else []),
+            *(f"{name} {np.nanmean(values[:, -1]):.4g}" for name, values in self.metrics.items() if values.size),
             *([f"records of {', '.join(self.records)}"] if self.records else []),
         ]
         return f"Result({', '.join(parts)})"
@@ -167,6 +170,9 @@ class Result:
             data["evaluated_step"] = ("evaluated_step", self.evaluated_step)
             data["evaluated_loss"] = (("seed", "evaluated_step"), self.evaluated_loss)
             data["best_step"] = ("seed", self.best_step)
+            for name, values in self.metrics.items():
+                data[f"evaluated_{name}"] = (("seed", "evaluated_step"), values)
+                data[f"evaluated_{name}"].attrs["long_name"] = f"held-out {name}"
             data["evaluated_loss"].attrs["long_name"] = "held-out loss"
             data["best_step"].attrs["long_name"] = "step with the lowest held-out loss; -1 for none"
         return data

@@ -74,8 +74,8 @@ def run(job: Job, engine: Engine, kept: Keeper, asked: Asked, report: Report, ti
                 found.look(going.done, going.weights)
             for piece in () if asked.signal else _pieces(going, steps, found):
                 gathered.append(piece)
-                if found is not None:
-                    found.look(going.done, going.weights)
+                if found is not None and found.look(going.done, going.weights) and title:
+                    say(f"{title}: after {going.done:,} steps {found.last()}")
                 kept.keep(going, everything)
                 report(going.done)
                 if asked.signal:

@@ -20,6 +20,7 @@ from recurra.training.console import say, warn
 from recurra.training.evaluating import Evaluation
 from recurra.training.identity import Account, identity_of
 from recurra.training.interrupts import Interrupted, asked_to_stop
+from recurra.training.metrics import MetricFunction
 from recurra.training.progress import progress as show_progress
 from recurra.training.record import Sink
 from recurra.training.recording import RecordFunction, StepRecorder
@@ -55,6 +56,7 @@ def train(
     evaluate: Task | None = None,
     evaluate_every: int | None = None,
     evaluate_steps: int | None = None,
+    metrics: Mapping[str, MetricFunction] | None = None,
     engine: Engine | str = "auto",
     checkpoint: Path | str | None = None,
     checkpoint_every: int | float = EVERY,
@@ -89,6 +91,9 @@ def train(
     `evaluate_steps` steps of another task (1,000 by default). Its rows are the same each time, and not those of
     training. `Result.evaluated_loss` has the mean losses, `Result.best_weights` the weights at each seed's lowest.
 
+    `metrics` maps names to what else is measured there, such as `recurra.Accuracy()`, `recurra.RMSE()` or a function of
+    an output and its label. `Result.metrics` has their means over all labels, and progress shows them.
+
     With a file for `checkpoint` the run is kept there, with its records, every `checkpoint_every` seconds and when it
     stops, and the same call goes on from it. A finished run stays there too: the same call returns it at once, and a
     call with other settings takes the file over. Delete it when you have saved the result. With a `window` of your own,
@@ -122,7 +127,7 @@ def train(
     learners = {APPLIED: learner, **probes}
     recorder = StepRecorder.of(record, learners)
     experiment = Experiment.of(network, learners, optimizer, task, streams, recorder, exact_probes=exact_probes)
-    held_out = Evaluation.of(network, evaluate, evaluate_every, evaluate_steps, steps, streams)
+    held_out = Evaluation.of(network, evaluate, evaluate_every, evaluate_steps, steps, streams, metrics)
     experiment, begins = starting_from(start, experiment, len(which), steps)
     began = 0 if experiment.began is None else int(experiment.began)
     arguments.warn_if_short(learner, steps - experiment.horizon, began)
@@ -131,7 +136,7 @@ def train(
     if record_into is not None:
         about["record_into"] = type(record_into).__qualname__
     if held_out is not None:
-        about |= {"every": held_out.every, "evaluate_steps": held_out.steps}
+        about |= {"every": held_out.every, "evaluate_steps": held_out.steps, "metrics": sorted(held_out.metrics)}
     parts = [experiment] if held_out is None else [experiment, held_out.experiment]
     identity = lambda: identity_of(parts, root, begins, {"seeds": list(which), **about})
     given = [
@@ -144,6 +149,7 @@ def train(
         evaluate,
         record,
         record_into,
+        *({} if metrics is None else metrics).values(),
         *exact_probes,
         *jax.tree.leaves(begins),
     ]
