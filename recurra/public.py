@@ -37,6 +37,9 @@ from recurra.training.checkpoint import UselessCheckpointError as UselessCheckpo
 from recurra.training.folder import FolderError as FolderError
 from recurra.training.folder import NotKeptError as NotKeptError
 from recurra.training.interrupts import Interrupted as Interrupted
+from recurra.training.metrics import RMSE as RMSE
+from recurra.training.metrics import Accuracy as Accuracy
+from recurra.training.metrics import Metric as Metric
 from recurra.training.result import Result as Result
 from recurra.training.result import standard_error as standard_error
 from recurra.training.sweep import sweep as sweep

@@ -128,7 +128,7 @@ def train_command(
     ] = None,
     steps: Annotated[Any, number("Steps each seed learns for. Default: 100000", LEARNING)] = None,
     seeds: Annotated[Any, number("Independent repetitions, trained at once. Default: 20", LEARNING)] = None,
-    streams: Annotated[Any, number("Parallel streams that share a seed's weights. Default: 1", LEARNING)] = None,
+    streams: Annotated[Any, number("Parallel streams that share a seed's weights; the task's own.", LEARNING)] = None,
     optimizer: Annotated[str | None, word("How gradients are applied. Default: sgd", LEARNING)] = None,
     learning_rate: Annotated[Any, number("Step size of the optimizer. Default: 0.0001", LEARNING)] = None,
     window: Annotated[Any, number("Steps a kept loss is averaged over; a hundredth of the run.", LEARNING)] = None,

@@ -84,10 +84,13 @@ class Carry(NamedTuple):
 
 
 class StepRecord(NamedTuple):
-    """What is kept of a step. `labelled` tells whether there was a label, in any stream; None: there always is."""
+    """What is kept of a step. `labelled` tells how many streams had a label; None: they all do, in every step.
+
+    For a single stream it is a truth value.
+    """
 
     loss: Float[Array, ""]
-    labelled: Bool[Array, ""] | None
+    labelled: Bool[Array, ""] | Int[Array, ""] | None
     records: PyTree[Array]
 
 
@@ -240,12 +243,12 @@ class Experiment(eqx.Module):
         now = t if self.began is None else t + self.began
         if isinstance(carry.learning, DelayedState):
             learning, outcome, present = late_learned(self.queue, carry.learning, rows, noise, t, now)
-            labelled = jnp.ones((), bool) if present is None else jnp.any(present)
+            labelled = jnp.ones((), bool) if present is None else _count(present)
         else:
             step = self._step_between_rounds
             seen, _ = step.observe(carry.learning._replace(t=now), rows.x, noise, rows.reset)
             learning, outcome = step.learn(seen, rows.label, rows.present)
-            labelled = None if rows.present is None else jnp.any(rows.present)
+            labelled = None if rows.present is None else _count(rows.present)
             learning = learning._replace(t=None)
         state, records = (None, {}) if self.recorder is None else self.recorder(carry.recorder, outcome, t)
         return Carry(learning, carry.task, state), StepRecord(outcome.loss, labelled, records)
@@ -309,6 +312,11 @@ class Experiment(eqx.Module):
             return jax.tree.map(lambda leaf: array(leaf) if is_data(leaf) else leaf, part)
 
         return jax.tree.map(in_arrays, experiment, is_leaf=lambda part: isinstance(part, Described))
+
+
+def _count(present: Bool[Array, "*streams"]) -> Bool[Array, ""] | Int[Array, ""]:
+    """In how many streams something is there; for a single stream, whether it is."""
+    return jnp.sum(present, dtype="int32") if present.ndim else present
 
 
 class KnownRows:

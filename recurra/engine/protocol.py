@@ -43,7 +43,8 @@ class Members(NamedTuple):
 class Piece(NamedTuple):
     """What happened from one step to another: each step's loss, (member, step), and records, (member, step, ...).
 
-    `labelled` tells which steps had a label, (member, step); None: all had. The loss of the others is nan.
+    `labelled` tells in how many streams each step had a label, (member, step); None: in all of them. For a single
+    stream it holds truth values. The loss is the mean over the streams that had one, and nan where none had.
 
     Where `every` is more than one, each loss is the mean over so many steps, all of them with a label. Both ends are
     multiples of it. `diverged` then tells at which step a member's loss was first not finite, (member,), counted from

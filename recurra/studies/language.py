@@ -93,8 +93,8 @@ RUN = {
     "steps": counted("steps", 100_000, most=2**31 - 1),
     # Independent repetitions, trained at once.
     "seeds": counted("seeds", 20),
-    # Parallel streams that share a seed's weights.
-    "streams": counted("streams", 1),
+    # Parallel streams that share a seed's weights; as many as the task's data come in.
+    "streams": counted("streams"),
     # Steps a kept loss is averaged over; a hundredth of the run.
     "window": counted("window"),
     # Start of all random numbers. JAX keeps only 32 bits of it, so a larger one would silently repeat another's run.

@@ -18,10 +18,11 @@ from recurra.tasks.evidence import Evidence as Evidence
 from recurra.tasks.mimic import Mimic as Mimic
 from recurra.tasks.parity import Parity as Parity
 from recurra.tasks.pattern import Pattern as Pattern
+from recurra.tasks.sequences import Sequences as Sequences
 
-#: the tasks that are made as they are needed, by their names on the command line; `Arrays` holds data of a user's
-TASKS: dict[str, type[Task]] = registered(globals(), Task, leave_out=(Arrays,))
+#: the tasks that are made as they are needed, by their names on the command line
+TASKS: dict[str, type[Task]] = registered(globals(), Task, leave_out=(Arrays, Sequences))  # which hold a user's data
 
 if not TYPE_CHECKING:  # a type checker cannot read such a list, and takes all names above
     #: What `import recurra` offers of this package.
-    __all__ = ["BLOCK", "TASKS", "Arrays", "Rows", "Task", *(kind.__name__ for kind in TASKS.values())]
+    __all__ = ["BLOCK", "TASKS", "Arrays", "Rows", "Sequences", "Task", *(kind.__name__ for kind in TASKS.values())]

@@ -1,4 +1,4 @@
-"""Endless streams of inputs and labels, made inside the compiled loop a block of steps at a time."""
+"""Streams of inputs and labels, made inside the compiled loop a block of steps at a time."""
 
 import abc
 import contextlib
@@ -66,6 +66,16 @@ class Task(checks.Part):
     @abc.abstractmethod
     def n_out(self) -> int:
         """How many numbers a label has."""
+
+    @property
+    def streams(self) -> int:
+        """The number of streams that the data come in, which `train` takes unless it is told another."""
+        return 1
+
+    @property
+    def epoch(self) -> int | None:
+        """The number of steps of one pass over all data; None if they have no end."""
+        return None
 
     def traced(self) -> "Task":
         """The task with whole numbers as arrays, if no shape depends on them: another value compiles nothing anew."""

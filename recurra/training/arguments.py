@@ -26,11 +26,11 @@ def check(
     learner: Learner,
     task: Task,
     steps: int,
-    streams: int,
+    streams: int | None,
     probes: Mapping[str, Learner],
     record: Mapping[str, RecordFunction],
-) -> None:
-    """Raise before anything runs if the parts do not fit together."""
+) -> int:
+    """Raise before anything runs if the parts do not fit together. Returns the number of streams."""
     if checks.whole_number("`steps`", steps) >= 2**31:
         raise ValueError(f"`steps` must be below 2³¹, and is {steps}.")
     for name, expected, value in (("network", Network, network), ("learner", Learner, learner), ("task", Task, task)):
@@ -45,7 +45,8 @@ def check(
     for what, ours, theirs in (("inputs", network.cell.n_in, task.n_in), ("outputs", network.n_out, task.n_out)):
         if ours != theirs:
             raise ValueError(f"The network has {ours} {what} and the task {theirs}: make them equal.")
-    task.check(network.loss, steps, checks.whole_number("`streams`", streams), network.cell.dtype)
+    streams = checks.whole_number("`streams`", task.streams if streams is None else streams)
+    task.check(network.loss, steps, streams, network.cell.dtype)
     if APPLIED in probes:
         raise ValueError(f"A probe cannot be called {APPLIED!r}: that is the learner that trains.")
     if probes and not record:
@@ -56,6 +57,7 @@ def check(
     for name, recorder in record.items():
         if not callable(recorder):
             raise TypeError(f"`record[{name!r}]` must be a function of an Outcome, and is {recorder!r}.")
+    return streams
 
 
 def warn_if_short(learner: Learner, learned: int, began: int = 0) -> None:

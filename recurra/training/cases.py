@@ -8,7 +8,7 @@ import hashlib
 import json
 import pickle
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from importlib.util import find_spec
 from typing import Any, NamedTuple
 
@@ -41,7 +41,7 @@ class Case:
     optimizer: Optimizer
     steps: int
     window: int
-    streams: int = 1
+    streams: int | None = None
     probes: Mapping[str, Learner] = field(default_factory=dict)
     record: Mapping[str, RecordFunction] = field(default_factory=dict)
     record_every: int = 1
@@ -52,16 +52,17 @@ class Case:
 
     def made(self, shapes: KnownRows) -> "Made":
         """The case as engines run it. What does not fit together is a ValueError or a TypeError."""
-        network, streams = self.network, self.streams
-        arguments.check(network, self.learner, self.task, self.steps, streams, self.probes, self.record)
+        network = self.network
+        streams = arguments.check(network, self.learner, self.task, self.steps, self.streams, self.probes, self.record)
         arguments.warn_if_short(self.learner, self.steps - self.task.horizon)
         learners = {APPLIED: self.learner, **self.probes}
         recorder = StepRecorder.of(self.record, learners)
         rows = shapes(self.task, network.cell.dtype)
-        fixed = int(streams), recorder, rows, self.exact_probes
+        fixed = streams, recorder, rows, self.exact_probes
         experiment = Experiment.of(network, learners, self.optimizer, self.task, *fixed)
         looks = self.evaluate_every, self.evaluate_steps
-        return Made(self, experiment, Evaluation.of(network, self.evaluate, *looks, self.steps, int(streams)))
+        held_out = Evaluation.of(network, self.evaluate, *looks, self.steps, streams)
+        return Made(replace(self, streams=streams), experiment, held_out)
 
     def packed(self) -> dict[str, Any]:
         """The case in a form that travels between processes."""

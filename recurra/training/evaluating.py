@@ -54,6 +54,14 @@ class HeldOut(Task):
     def n_out(self) -> int:
         return self.task.n_out
 
+    @property
+    def streams(self) -> int:
+        return self.task.streams
+
+    @property
+    def epoch(self) -> int | None:
+        return self.task.epoch
+
     def traced(self) -> Task:
         return HeldOut(self.task.traced())
 
@@ -103,8 +111,7 @@ class Evaluation:
         for what, ours, theirs in (("inputs", network.cell.n_in, task.n_in), ("outputs", network.n_out, task.n_out)):
             if ours != theirs:
                 raise ValueError(f"The network has {ours} {what} and the task of `evaluate` {theirs}: make them equal.")
-        whole = int(task.length) if isinstance(task, Arrays) else STEPS
-        streams = len(task.inputs) if isinstance(task, Arrays) else streams
+        streams, whole = (streams, STEPS) if task.epoch is None else (task.streams, task.epoch)
         steps = checks.whole_number("`evaluate_steps`", whole if steps is None else steps)
         every = checks.whole_number("`evaluate_every`", max(run_steps // PARTS, 1) if every is None else every)
         task.check(network.loss, steps, streams, network.cell.dtype)

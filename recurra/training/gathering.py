@@ -54,11 +54,11 @@ class LossWindows:
     ) -> None:
         """Each seed's loss at the next steps, (seed, step), and which of them had a label; None: all.
 
-        They are means over `every` steps each, and `diverged` is the first step at which a seed's loss is not finite:
-        see `Piece`.
+        Where `labelled` holds whole numbers, a step counts as often as its number says. Losses are means over `every`
+        steps each, and `diverged` is the first step at which a seed's loss is not finite: see `Piece`.
         """
         losses = losses if losses.dtype.kind == "f" else losses.astype(np.float32)  # bfloat16 is no type of NumPy's own
-        losses = losses if labelled is None else np.where(labelled, losses, 0)
+        losses = losses if labelled is None else np.where(labelled, losses, 0) * labelled
         step = self._seen - int(self._sizes.sum())  # where the present part begins
         missing = step + self._part(step) - self._seen
         if any(steps % every for steps in (missing, self.window, min(self.window, PIECE))):
@@ -308,7 +308,8 @@ class Gathering:
 
     def append(self, piece: Piece) -> None:
         """The next steps."""
-        self.losses.append(piece.loss, piece.labelled, piece.every, piece.diverged)
+        labelled = None if piece.labelled is None else piece.labelled > 0  # in any stream
+        self.losses.append(piece.loss, labelled, piece.every, piece.diverged)
         self.records.append(piece.records)
         self.seen = piece.stop  # last: an interruption may come anywhere
 

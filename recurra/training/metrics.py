@@ -38,11 +38,9 @@ class Accuracy(Metric):
     """
 
     def __call__(self, output: Float[Array, " n_out"], label: Float[Array, " n_out"]) -> Float[Array, ""]:
-        if output.shape[0] == 1:
-            right = (output[0] > 0) == (label[0] > 0.5)
-        else:
-            right = jnp.argmax(output) == jnp.argmax(label)
-        return right.astype(output.dtype)
+        is_one = output.shape[0] == 1
+        found, wanted = (output[0] > 0, label[0] > 0.5) if is_one else (jnp.argmax(output), jnp.argmax(label))
+        return (found == wanted).astype(output.dtype)
 
 
 class RMSE(Metric):

@@ -51,7 +51,7 @@ def sweep(
     vary: Mapping[str, Any] | Sequence[Mapping[str, Any]],
     steps: int,
     seeds: int | Sequence[int] = 1,
-    streams: int = 1,
+    streams: int | None = None,
     key: int | PRNGKeyArray = 0,
     optimizer: Optimizer = LEARNING_RATE,
     window: int | None = None,

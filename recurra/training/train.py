@@ -43,7 +43,7 @@ def train(
     *,
     steps: int,
     seeds: int | Sequence[int] = 1,
-    streams: int = 1,
+    streams: int | None = None,
     key: int | PRNGKeyArray = 0,
     optimizer: Optimizer = LEARNING_RATE,
     window: int | None = None,
@@ -68,7 +68,9 @@ def train(
     other learner trained from the same key. `optimizer` is a learning rate for plain gradient descent or an Optax
     optimizer; the recurrent weights and the readout each keep their own state of it. With several `streams` a seed
     learns from as many streams in parallel, each with a state of its own and all with the same weights, which follow
-    the mean of their gradients. Losses are averaged over `window` steps (a hundredth of the run by default).
+    the mean of their gradients. The default is as many as the task's data come in: the sequences of `recurra.Arrays`,
+    the `batch` of `recurra.Sequences`, and 1 for other tasks. Losses are averaged over `window` steps (a hundredth of
+    the run by default).
 
     `probes` are further learners that see the same steps and change nothing. In a network with random feedback, those
     that `exact_probes` names get exact credit, through the readout's own weights, so that RTRL among them has the
@@ -87,9 +89,10 @@ def train(
     seeds.
 
     With a task to `evaluate`, learning stands still after `evaluate_every` steps (a tenth of the run by default)
-    and at the end. The network runs from its first state over all rows of `recurra.Arrays`, or over
-    `evaluate_steps` steps of another task (1,000 by default). Its rows are the same each time, and not those of
-    training. `Result.evaluated_loss` has the mean losses, `Result.best_weights` the weights at each seed's lowest.
+    and at the end. The network runs from its first state once over all data of `recurra.Arrays` or
+    `recurra.Sequences`, or over `evaluate_steps` steps of another task (1,000 by default). Its rows are the same each
+    time, and not those of training. `Result.evaluated_loss` has the mean losses over all labels, and
+    `Result.best_weights` the weights at each seed's lowest.
 
     `metrics` maps names to what else is measured there, such as `recurra.Accuracy()`, `recurra.RMSE()` or a function of
     an output and its label. `Result.metrics` has their means over all labels, and progress shows them.
@@ -118,8 +121,8 @@ def train(
     arguments.check_outside(network, learner, task, optimizer, key, probes, start, evaluate)
     probes, record = arguments.named("probes", probes), arguments.named("record", record)
     which, root = arguments.which(seeds), checks.key_of(key)
-    arguments.check(network, learner, task, steps, streams, probes, record)
-    steps, streams = int(steps), int(streams)
+    streams = arguments.check(network, learner, task, steps, streams, probes, record)
+    steps = int(steps)
     record_every = checks.whole_number("`record_every`", record_every)
     arguments.check_sink(record_into, record)
     arguments.check_seconds("`checkpoint_every`", checkpoint_every)

@@ -87,7 +87,7 @@ BAD_INPUT = [
     ("no streams", lambda: train(streams=0), "`streams` must be at least 1"),
     ("streams of arrays", lambda: train(task=arrays(80), streams=2), "pass streams=1"),
     ("raw key", lambda: train(key=jnp.zeros(2, "uint32")), "jax.random.key(0)"),
-    ("streams of sequences", lambda: train(task=arrays(80, sequences=2)), "pass streams=2"),
+    ("streams of sequences", lambda: train(task=arrays(80, sequences=2), streams=1), "pass streams=2"),
     ("large seeds", lambda: train(seeds=[2**33]), "2³²"),
     ("unknown dtype", lambda: rc.RNN(2, 3, dtype="foo"), "'foo'"),
     ("ragged rows", lambda: rc.Arrays([[1.0], [1.0, 2.0]], [[1.0], [1.0]]), "different lengths"),
@@ -137,6 +137,9 @@ WRONG_TYPES = {
     "rc.UORO(nu='signs')": "`nu` of UORO must be a function",
     "rc.Arrays(np.full((3, 2), 1e300), np.full((3, 2), 0.5))": "row 0, column 0",
     "rc.Arrays(np.zeros((5, 2)), np.zeros((5, 2)), repeat='no')": "`repeat` of Arrays must be True or False",
+    "rc.Sequences(np.zeros((3, 5, 2)), np.zeros((3, 2)), batch=1.5)": "`batch` of Sequences must be a whole number",
+    "rc.Sequences(np.zeros((3, 5, 2)), np.zeros((3, 2)), shuffle=1)": "`shuffle` of Sequences must be True or False",
+    "rc.Sequences(np.zeros((3, 5, 2)), np.zeros((3, 2))).split('half')": "`part` must be a number, and is 'half'",
     "rc.Add(sampled=1)": "`sampled` of Add must be True or False",
     "rc.KeRNL(late_perturbation='yes')": "`late_perturbation` of KeRNL must be True or False",
     "rc.Network(rc.RNN(2, 3), 2, random_feedback='no')": "`random_feedback` of Network must be True or False",
@@ -169,6 +172,7 @@ def message(call):
 print(json.dumps({call: message(call) for call in json.loads(sys.argv[1])}))
 other = train(optimizer=jnp.array(0.01), seeds=np.int64(2), key=np.int64(3))
 assert np.array_equal(other.loss, train(optimizer=0.01, seeds=2, key=3).loss)
+assert train(streams=np.int64(2)).seeds == (0,)
 train(seeds=np.array(2), engine=rc.ScanEngine(chunk=np.int64(7), group=np.int64(1)), checkpoint_every=np.int64(3))
 assert train(seeds=jnp.arange(2)).seeds == (0, 1)
 for size in np.array([3]):

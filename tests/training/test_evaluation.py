@@ -120,6 +120,20 @@ def test_a_seed_that_diverges_keeps_its_best():
     assert all(np.isnan(leaf).all() for leaf in jax.tree.leaves(never.best_weights))
 
 
+@pytest.mark.parametrize("h", [0, pytest.param(4, marks=slow)])
+def test_labels_of_several_streams_count_alike_however_many_come_in_a_step(h):
+    x, y = rows(60)
+    parts, present = (
+        [rows(50, seed) for seed in (1, 2, 3)],
+        np.random.default_rng(4).random((3, 50)) < [[0.2], [0.5], [1.0]],
+    )
+    held_out = rc.Arrays(*map(np.stack, zip(*parts, strict=True)), present=present, horizon=h)
+    result = run(rc.Arrays(x, y), steps=60, evaluate=held_out, evaluate_every=60)
+    counts = present[:, h:].sum(axis=1)
+    each = [by_hand(result.weights, 2, *part, h, there) for part, there in zip(parts, present, strict=True)]
+    np.testing.assert_allclose(result.evaluated_loss[:, 0], counts @ each / counts.sum(), rtol=1e-9)
+
+
 @slow
 def test_late_and_missing_labels_episodes_and_streams_count_in_evaluation_as_in_training():
     x, y = rows(100)

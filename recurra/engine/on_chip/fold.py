@@ -48,7 +48,7 @@ def take(
     early = t < experiment.horizon
     seen = experiment.observe(Carry(learning, None, None), row, t)
     first = lambda seen, learned: jnp.where(early, seen, learned)
-    labelled = None if kept.labelled is None else kept.labelled & ~early
+    labelled = None if kept.labelled is None else jnp.where(early, jnp.zeros_like(kept.labelled), kept.labelled)
     kept = kept._replace(loss=jnp.where(early, jnp.nan, kept.loss), labelled=labelled)
     return jax.tree.map(first, seen.learning, carry.learning), kept
 
