@@ -81,21 +81,34 @@ def in_range(
     most: float | None = None,
     below: float = float("inf"),
 ) -> None:
-    """Raise unless the numeric field `name` of `owner` lies in the range."""
+    """Raise unless the numeric field `name` of `owner` lies in the range, also as single precision has it.
+
+    There 1 - 1e-9 is 1, and 1e-60 is 0. Bounds that may be reached can be reached by rounding too.
+    """
     try:
         value = number(getattr(owner, name))
     except TypeError as error:
         raise TypeError(f"`{name}` of {type(owner).__name__} {error}") from None
     if value is None:
         return
-    low = value > above if above is not None else least is None or value >= least
-    high = value < below if most is None else value <= most
-    if not (low and high):  # also when the value is nan
+    held = _in_single(value)
+    low = lambda v: v > above if above is not None else least is None or value >= least
+    high = lambda v: v < below if most is None else value <= most
+    is_in = low(value) and high(value)
+    if not (is_in and low(held) and high(held)):  # also when the value is nan
         bounds = f"above {above}" if above is not None else f"at least {least}" if least is not None else ""
         limit = "finite" if below == float("inf") else f"below {below}"
         upper = limit if most is None else f"at most {most}"
         wanted = " and ".join(filter(None, [bounds, upper]))
-        raise ValueError(f"`{name}` of {type(owner).__name__} must be {wanted}, and is {value:g}.")
+        seen = f"{value!r}, which is {held:g} in single precision" if is_in else f"{value:g}"
+        raise ValueError(f"`{name}` of {type(owner).__name__} must be {wanted}, and is {seen}.")
+
+
+def _in_single(value: float) -> float:
+    """The value as programs hold it in single precision, where the smallest numbers count as 0."""
+    with np.errstate(over="ignore"):
+        held = float(np.float32(value))
+    return 0.0 if abs(held) < np.finfo(np.float32).tiny else held
 
 
 def whole_number(what: str, value: Any, least: int | None = 1) -> int:

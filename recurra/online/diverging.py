@@ -13,7 +13,8 @@ from recurra.step import APPLIED
 class Diverged(ArithmeticError):  # noqa: N818 (it is what happened)
     """A model's numbers are no longer finite. The model stays as it was before the call that found out.
 
-    In arrays of 4 MB and more it is found once it has reached a prediction or a smaller array, which may be rows later.
+    What a learner keeps is told by its gradient, however large it is. Where the gradient alone has 4 MB and more, such
+    as that of 1,024 units, it may be found up to 63 rows later. The model then has such numbers before the call too.
 
     >>> series, model = np.sin(np.arange(300) / 7)[:, None], rc.forecaster(n_in=1)
     >>> try:

@@ -29,6 +29,12 @@ def _first_state(step: OnlineStep, key: PRNGKeyArray, weights: NetworkWeights | 
     return step.init(key, weights)
 
 
+def _typed(key: int | PRNGKeyArray) -> int | PRNGKeyArray:
+    """The key; one made by `jax.random.PRNGKey` as one of `jax.random.key`."""
+    is_raw = isinstance(key, jax.Array) and key.dtype == "uint32" and key.shape == jax.random.PRNGKey(0).shape
+    return jax.random.wrap_key_data(key) if is_raw else key
+
+
 OBSERVE, FIRST = Kind(("observe",)), Kind(("told", "observe"))
 
 
@@ -67,7 +73,7 @@ class Online:
         if weights is not None:
             step.learning.network.check_weights(weights)
         # The same key as that of seed 0 in `train`.
-        root = jax.random.fold_in(key if isinstance(key, jax.Array) else checks.key_of(key), 0)
+        root = jax.random.fold_in(checks.key_of(_typed(key)), 0)
         with jax.default_device(core_device()):
             if specialise:
                 step = dataclasses.replace(step, learning=specialised_step(step.learning, "cpu"))
@@ -269,14 +275,15 @@ class Online:
 
     def _call(self, kind: Kind, rows: GivenRows, start: int = 0) -> tuple[np.ndarray, tuple[Any, ...]]:
         """Predictions for at most `ROWS` rows, and the state after them. `start` rows of the same call were taken."""
-        count, before = len(rows.x), self._origins
+        count, before, wrong = len(rows.x), self._origins, None
         if not before.are_known:
+            wrong = before.too_large(rows, self._buffer.dtype)
             self._origins = before.after(rows, self._buffer.dtype)
         after = self._program(kind)(*self._packed, self._filled(rows))
         outs = self._packing.first(after)
-        if not (outs[:count, -1].all() and outs[ROWS, 0]):
+        if wrong is not None or not (outs[:count, -1].all() and outs[ROWS, 0]):
             try:
-                self._complain(kind, rows, start)
+                self._complain(kind, rows, start, wrong)
             finally:
                 self._origins = before
         predictions = outs[:count, :-1].reshape((*rows.present.shape, self.n_out))
@@ -295,8 +302,8 @@ class Online:
         buffer[ROWS, 0, 0] = count
         return buffer
 
-    def _complain(self, kind: Kind, rows: GivenRows, start: int) -> NoReturn:
-        """Say what is not finite, and why.
+    def _complain(self, kind: Kind, rows: GivenRows, start: int, wrong: int | None) -> NoReturn:
+        """Say what is not finite, and why; or that row `wrong` of these is too large.
 
         What is not finite may reach an output only some rows later. So rows are taken again, one at a time.
         """
@@ -304,7 +311,7 @@ class Online:
         for i in range(len(rows.x)):
             before, after = after, self._program(kind)(*after, self._filled(rows.part(i, i + 1)))
             outs = self._packing.first(after)
-            if not (outs[0, -1] and outs[ROWS, 0]):
+            if i == wrong or not (outs[0, -1] and outs[ROWS, 0]):
                 break
         number = self.rows + start + i
         origin_y = self._origins.y if rows.target is jax.Array else np.zeros(1)

@@ -9,8 +9,10 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 
+from recurra.linalg import decomposable
 from recurra.online import keeping
 from recurra.online.step import OnlineStep
 from recurra.step import GivenCredit, GivenError
@@ -126,8 +128,7 @@ def explain(
     labels = np.where(rows.present[i][:, None], rows.y[i], 0)
     for name, values, origin in (("input", rows.x[i], origins[0]), ("label", labels, origins[1])):
         with np.errstate(over="ignore", invalid="ignore"):
-            near = (values - origin).astype(dtype)
-            wrong = np.argwhere(~np.isfinite(near * near))  # running variances need the square
+            wrong = np.argwhere(~_is_near((values - origin).astype(dtype), dtype))
         if wrong.size:
             stream, column = wrong[0]
             of_stream = f" of stream {stream}" if len(values) > 1 else ""
@@ -139,6 +140,17 @@ def explain(
                 "masked)."
             )
     return None
+
+
+def _is_near(values: np.ndarray, dtype: np.dtype) -> np.ndarray:
+    """Whether the difference of two such numbers has a finite square, which running variances need."""
+    twice = 2 * values.astype(dtype)
+    return np.isfinite(twice * twice)
+
+
+def _can_be_origin(values: np.ndarray, dtype: np.dtype) -> np.ndarray:
+    """Which numbers may be subtracted from others of their size. Half precision has no room for usual squares."""
+    return _is_near(values.astype(dtype), decomposable(jnp.dtype(dtype)))
 
 
 class Origins(NamedTuple):
@@ -162,10 +174,10 @@ class Origins(NamedTuple):
         return not self.needs_x and not any(self.needs_y)
 
     def after(self, rows: GivenRows, dtype: np.dtype) -> "Origins":
-        """With what these rows tell."""
+        """With what these rows tell. Numbers that are too large are no origin."""
         x, y, needs_x, needs_y = self
         with np.errstate(over="ignore"):
-            held = lambda values: np.where(np.isfinite(values.astype(dtype)), values, 0.0)
+            held = lambda values: np.where(_can_be_origin(values, dtype), values, 0.0)
             if needs_x:
                 x, needs_x = held(rows.x[0]), False
             comes = rows.present.any(axis=0) & np.array(needs_y)
@@ -174,6 +186,22 @@ class Origins(NamedTuple):
                 y = np.where(comes[:, None], held(first), y)
                 needs_y = tuple((np.array(needs_y) & ~comes).tolist())
         return Origins(x, y, needs_x, needs_y)
+
+    def too_large(self, rows: GivenRows, dtype: np.dtype) -> int | None:
+        """The first of these rows with a number that would be an origin, and is too large for that; None if none is.
+
+        It is refused itself. As an origin it would have the next row refused, which may be a usual one.
+        """
+        found = []
+        with np.errstate(over="ignore"):
+            if self.needs_x and not _can_be_origin(rows.x[0], dtype).all():
+                found.append(0)
+            for stream, needs in enumerate(self.needs_y):
+                i = int(rows.present[:, stream].argmax())
+                is_first = needs and rows.target is jax.Array and rows.present[i, stream]
+                if is_first and not _can_be_origin(rows.y[i, stream], dtype).all():
+                    found.append(i)
+        return min(found, default=None)
 
     def widened(self, step: OnlineStep) -> "Origins":
         """The same for a step with as many or more columns and outputs, whose origin is zero."""

@@ -21,6 +21,8 @@ from recurra.engine.experiment import Keys
 from recurra.linalg import decomposable
 from recurra.network import NetworkWeights, Readout
 from recurra.step import RLS, DelayedState, DelayedStep, GivenCredit, GivenError, LearningStep, Outcome
+from recurra.step.counting import check_endless
+from recurra.step.given import check_label, check_row, check_target
 from recurra.step.optimizers import Described
 from recurra.tasks.base import BLOCK
 
@@ -187,6 +189,7 @@ class OnlineStep(checks.Part):
             checks.flag(self, name)
         if not isinstance(self.learning, LearningStep):
             raise TypeError(f"`learning` must be a recurra.LearningStep, and is {self.learning!r}.")
+        check_endless(self.learning.learners)
         if self.n_in < max(self.lagged, 1):
             raise ValueError(
                 f"The network has {self.learning.network.cell.n_in} inputs, which is too few for {self.lags} lags of "
@@ -243,7 +246,8 @@ class OnlineStep(checks.Part):
     def observe(
         self, state: OnlineState, x: Float[Array, "*streams n_in"]
     ) -> tuple[OnlineState, Float[Array, "*streams n_out"]]:
-        """A row arrives. Returns the next state and the prediction."""
+        """A row arrives. Returns the next state and the prediction. One of another shape is a ValueError."""
+        check_row(self.n_in, self.learning.streams, x)
         wide = self.learning.over_streams
         before, past = state.inputs, state.past
         stats = before
@@ -273,8 +277,11 @@ class OnlineStep(checks.Part):
     ) -> tuple[OnlineState, Outcome]:
         """The label of the oldest row that waits for one, if it is `present`; an error or credit may take its place.
 
-        They are in units of the network's output, and so are label, output and loss of the outcome.
+        They are in units of the network's output, and so are label, output and loss of the outcome. A label of another
+        shape than the prediction is a ValueError.
         """
+        check_target(self.learning.network, self.learning.streams, y, present)
+        present = jnp.asarray(present)
         rows, noise = next_noise(self.learning, state.noise)
         delayed, target, reach, last = state.delayed, state.target, state.reach, state.last
         learns = self._is_warm(state)
@@ -298,7 +305,8 @@ class OnlineStep(checks.Part):
         self, state: OnlineState, y: Float[Array, "*streams n_out"], present: Bool[Array, "*streams"]
     ) -> OnlineState:
         """A value of the target becomes known that is no row's label: those of the first `horizon` rows."""
-        last = None if state.last is None else jnp.where(present[..., None], y, state.last)
+        check_label(self.learning.network, self.learning.streams, y, present)
+        last = None if state.last is None else jnp.where(jnp.asarray(present)[..., None], y, state.last)
         return state._replace(last=last)
 
     def _is_warm(self, state: OnlineState) -> Bool[Array, ""]:

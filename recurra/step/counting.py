@@ -30,11 +30,21 @@ def set_back(
     return earlier(t), None if first is None else jnp.maximum(earlier(first), -far)
 
 
+def check_endless(learners: Mapping[str, Learner]) -> None:
+    """Raise unless the steps of these learners can be counted without end."""
+    if distance(learners) is None:
+        told = ", ".join(map(repr, learners.values()))
+        raise ValueError(
+            f"Rows without end cannot be counted for {told}: the lengths by which they count have no common multiple "
+            f"up to {MOST:,}. Use shorter lengths, or lengths that divide each other."
+        )
+
+
 def distance(learners: Mapping[str, Learner]) -> int | None:
     """How far t is set back: a multiple of all that learners may count by, and where that is too much, of what they do.
 
     None if that is too much too, as for two learners with unlike lengths above some 20,000. Their t is not set back,
-    and they must not run for 2³¹ steps; `train` takes no more than that.
+    and they must not run for 2³¹ steps: `train` takes no more than that, and what runs without end refuses them.
     """
     for counts in (_whole_numbers(learners), _lengths(learners)):
         every = math.lcm(*counts)

@@ -84,7 +84,7 @@ class DelayedStep(checks.Part):
         note: PyTree[Array] = None,
     ) -> tuple[DelayedState, Float[Array, "*streams n_out"]]:
         """Input x arrives: the leading state moves on, and there is an output. The row then waits for its label."""
-        check_row(self.step.network, self.step.streams, x, reset)
+        check_row(self.step.network.cell.n_in, self.step.streams, x, reset)
 
         def look(a: State, x: Array, reset: Array | None) -> tuple[State, Array]:
             a = a if reset is None else where(reset, self.step.network.cell.init_state(), a)

@@ -1,13 +1,15 @@
-"""What is given to a step, checked by its shapes while it is traced: much of it would be broadcast without a word.
+"""What is given to a step, checked by shapes and types while it is traced: much of it would be taken without a word.
 
-Every loss would take a single number for all outputs, and every learner four rows of random numbers for one. So this is
-checked where all callers come through, whichever the loss and the learner are. A compiled step does not check again.
+Every loss would take a single number for all outputs, or complex ones, and every learner four rows of random numbers
+for one. A flag of 0.3 would be true. So this is checked where all callers come through, whichever the loss and the
+learner are. A compiled step does not check again.
 """
 
 import numbers
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 from jaxtyping import PyTree
 
@@ -15,16 +17,26 @@ from recurra.network import Network
 from recurra.step.types import GivenCredit, GivenError
 
 
-def check_row(network: Network, streams: int, x: Any, reset: Any) -> None:
-    """Raise unless `x` is an input of the network and `reset`, if there is one, one flag, in each of the streams."""
-    _check("`x`", x, streams, network.cell.n_in, "a number for each input")
+def check_row(n_in: int, streams: int, x: Any, reset: Any = None) -> None:
+    """Raise unless `x` is `n_in` numbers and `reset`, if there is one, one flag, in each of the streams."""
+    _check("`x`", x, streams, n_in, "a number for each input")
     if reset is not None:
-        _check("`reset`", reset, streams, None, "one flag")
+        _check_flag("`reset`", reset, streams)
+
+
+NUMBERS_OF_LABEL = "a number for each output"
+
+
+def check_label(network: Network, streams: int, label: Any, present: Any) -> None:
+    """Raise unless `label` is a label for the network, and `present`, if it is there, one flag."""
+    advice = f" For a class k give jax.nn.one_hot(k, {network.n_out})." if network.n_out > 1 else ""
+    _check("The label", label, streams, network.n_out, NUMBERS_OF_LABEL, advice)
+    if present is not None:
+        _check_flag("`present`", present, streams)
 
 
 def check_target(network: Network, streams: int, target: Any, present: Any) -> None:
     """Raise unless `target` is a label, an error or credit for the network, and `present`, if it is there, one flag."""
-    numbers_of_label = "a number for each output"
     if isinstance(target, GivenCredit):
         widths, credit = network.cell.widths, target.credit
         if not isinstance(credit, tuple) or len(credit) != len(widths):
@@ -36,12 +48,11 @@ def check_target(network: Network, streams: int, target: Any, present: Any) -> N
             if each is not None:  # None is credit of zero
                 _check(f"`credit[{i}]` of GivenCredit", each, streams, width, "a number for each unit")
     elif isinstance(target, GivenError):
-        _check("`error` of GivenError", target.error, streams, network.n_out, numbers_of_label)
+        _check("`error` of GivenError", target.error, streams, network.n_out, NUMBERS_OF_LABEL)
     else:
-        advice = f" For a class k give jax.nn.one_hot(k, {network.n_out})." if network.n_out > 1 else ""
-        _check("The label", target, streams, network.n_out, numbers_of_label, advice)
+        return check_label(network, streams, target, present)
     if present is not None:
-        _check("`present`", present, streams, None, "one flag")
+        _check_flag("`present`", present, streams)
 
 
 def check_noise(noise: PyTree, wanted: PyTree) -> None:
@@ -55,7 +66,20 @@ def check_noise(noise: PyTree, wanted: PyTree) -> None:
         )
 
 
-def _check(what: str, value: Any, streams: int, width: int | None, told: str, advice: str = "") -> None:
+#: types of real numbers; True and False are 1 and 0
+REAL = (jnp.floating, jnp.integer, jnp.bool_)
+
+
+def _check(
+    what: str,
+    value: Any,
+    streams: int,
+    width: int | None,
+    told: str,
+    advice: str = "",
+    kinds: tuple[Any, ...] = REAL,
+    of: str = "real numbers",
+) -> None:
     wanted = (*(() if streams == 1 else (streams,)), *(() if width is None else (width,)))
     found = _shape_of(value)
     if found != wanted:
@@ -63,6 +87,13 @@ def _check(what: str, value: Any, streams: int, width: int | None, told: str, ad
         is_array = isinstance(found, tuple)
         kind, seen = (ValueError, f"has shape {found}") if is_array else (TypeError, f"is {value!r:.100}")
         raise kind(f"{what} must be an array of shape {wanted}, {told}{each}, and {seen}.{advice}")
+    dtype = _dtype_of(value)
+    if not any(jnp.issubdtype(dtype, kind) for kind in kinds):
+        raise TypeError(f"{what} must hold {of}, and holds {dtype}.")
+
+
+def _check_flag(what: str, value: Any, streams: int) -> None:
+    _check(what, value, streams, None, "one flag", kinds=(jnp.bool_,), of="True or False")
 
 
 def _shape_of(value: Any) -> Any:
@@ -71,3 +102,8 @@ def _shape_of(value: Any) -> Any:
         return ()
     is_array = isinstance(value, jax.Array | np.ndarray | np.generic | jax.ShapeDtypeStruct)
     return value.shape if is_array else type(value)
+
+
+def _dtype_of(value: Any) -> Any:
+    """The type of numbers of an array or of a number."""
+    return value.dtype if hasattr(value, "dtype") else np.asarray(value).dtype

@@ -183,11 +183,11 @@ class LearningStep(checks.Part):
 
         Random numbers of the learners are drawn with the key of the state, unless `noise` has them: one row of what the
         method `noise` returns. Where `reset` is true, the state is first set back to its start. Arrays of another shape
-        are a ValueError.
+        are a ValueError, and of another type, such as complex numbers or flags that are not bool, a TypeError.
         """
         if reset is not None and state.first is None:
             raise ValueError(f"`reset` was given, and the state {_WITHOUT} resets: {_INSTEAD}.")
-        check_row(self.network, self.streams, x, reset)
+        check_row(self.network.cell.n_in, self.streams, x, reset)
         state, noise = self._drawn(state, noise)
 
         def look(a: State, x: Array, reset: Array | None) -> tuple[State, State, Any, Array]:

@@ -35,7 +35,8 @@ class GivenCredit(NamedTuple):
 class LearningState(NamedTuple):
     """Everything that goes from one step to the next.
 
-    `t` is the number of the next step. After some 2³¹ steps it is set back by a number that no learner notices.
+    `t` is the number of the next step. After some 2³⁰ steps it is set back by a number that no learner notices. There
+    is no such number for several learners with long and unlike T: they must not run for 2³¹ steps.
     `unlabelled` counts steps since the latest label, and `first` is the step of the latest reset. Each is None in a run
     that has no missing labels, or no resets. `key` draws the random numbers of learners; it is None where they are
     passed to every step. With several streams, what each stream has of its own has a leading axis over streams.

@@ -101,7 +101,7 @@ def test_examples_print_what_they_say(leave_out):
     They are compiled quickly as the other tests are, or as a user's programs.
     """
     plain = {name: value for name, value in os.environ.items() if name not in leave_out}
-    plain["PYTHONPATH"] = str(ROOT / "tests" / "support")
+    plain["PYTHONPATH"] = os.pathsep.join([str(ROOT), str(ROOT / "tests" / "support")])  # the library under test
     done = subprocess.run([sys.executable, __file__], capture_output=True, text=True, timeout=600, env=plain)
     assert done.returncode == 0, done.stderr[-3000:]
     told = json.loads(done.stdout.splitlines()[-1])

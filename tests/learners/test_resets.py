@@ -142,8 +142,56 @@ def test_nothing_passes_a_reset(cell, learners):
         assert name == "fixed" or np.abs(never[0] - never[1])[..., first:, :].max() > 1e-3 * np.abs(never).max(), name
 
 
-#: rows between an input and its label, and so many rows that the gradients of lagging learners are there too
-HORIZON, ROWS = 3, 20
+@pytest.mark.parametrize(
+    ("cell", "learners"),
+    [
+        (RNN, {name: ONE[name] for name in ("rflo", "uoro", "dni")} | {"lazy rtrl": small(forms.LazyRTRL)}),
+        pytest.param(RNN, ONE, marks=pytest.mark.slow),
+        pytest.param(LSTM, FORMS, marks=pytest.mark.slow),
+    ],
+    ids=["some", "every learner", "forms"],
+)
+def test_each_stream_has_resets_of_its_own(cell, learners):
+    """The gradient of two streams is the mean of what each of them has by itself."""
+    network = rc.Network(cell, 2)
+    two, one = (LearningStep(network, rc.Fixed(), 0.0, learners, streams=streams) for streams in (2, 1))
+    keys = jax.random.split(jax.random.key(1), 4)
+    start, noise = two.init(keys[0]), two.noise(keys[1], STEPS)
+    xs, ys = jax.random.normal(keys[2], (STEPS, 2, 2)), jax.nn.softmax(jax.random.normal(keys[3], (STEPS, 2, 2)))
+    resets = np.zeros((STEPS, 2), bool)
+    resets[RESET, 0] = resets[RESET + 3, 1] = True
+
+    def run(step, state, rows):
+        def taken(state, row):
+            x, y, nu, reset = row
+            state, outcome = step.learn(step.observe(state, x, nu, reset)[0], y)
+            return state, outcome.gradients
+
+        return jax.lax.scan(taken, state, rows)[1]
+
+    @jax.jit
+    def by_itself(stream, rows):
+        of_stream = lambda leaf: leaf[stream]
+        own = jax.tree.map(of_stream, (start.a, start.learners, start.unlabelled, start.first))
+        state = start._replace(**dict(zip(("a", "learners", "unlabelled", "first"), own, strict=True)))
+        return run(one, state, jax.tree.map(lambda leaf: leaf[:, stream], rows))
+
+    together = jax.jit(lambda rows: run(two, start, rows))
+    rows = xs, ys, noise, jnp.asarray(resets)
+    found, swapped = together(rows), together((*rows[:3], jnp.asarray(resets[:, ::-1])))
+    each = [by_itself(stream, rows) for stream in (0, 1)]
+    for name in learners:
+        flat = lambda gradients, name=name: np.concatenate(
+            [np.reshape(leaf, (STEPS, -1)) for leaf in jax.tree.leaves(gradients[name])], axis=-1
+        )
+        wanted = np.mean([flat(alone) for alone in each], axis=0)
+        np.testing.assert_allclose(flat(found), wanted, rtol=0, atol=1e-12 * np.abs(wanted).max(), err_msg=name)
+        # The control: each stream with the resets of the other.
+        assert name == "fixed" or np.abs(flat(swapped) - wanted).max() > 1e-3 * np.abs(wanted).max(), name
+
+
+#: so many rows that the gradients of lagging learners are there too
+ROWS = 20
 LEARNS = [name for name, kind in rc.LEARNERS.items() if any(f.name.endswith("_rate") for f in dataclasses.fields(kind))]
 
 
@@ -154,16 +202,19 @@ def changed(rows, first, last):
 
 
 @pytest.mark.parametrize(
-    "names",
-    [("rflo", "uoro"), pytest.param((*ONE,), marks=pytest.mark.slow)],
-    ids=["some", "every learner"],
+    ("horizon", "names"),
+    [
+        (3, ("rflo", "uoro", "rtrl")),  # RTRL runs in its faster form
+        *(pytest.param(horizon, (*ONE,), marks=pytest.mark.slow) for horizon in (1, 3, 7)),
+    ],
+    ids=["some", "1 row", "3 rows", "7 rows"],
 )
-def test_nothing_passes_a_reset_where_labels_come_late(names):
+def test_nothing_passes_a_reset_where_labels_come_late(horizon, names):
     """A label that comes after the reset, for a row before it, teaches nothing."""
     rng = np.random.default_rng(0)
     x, y = rng.random((ROWS, 2)), rng.random((ROWS, 1))
-    first = RESET + HORIZON  # here comes the first label of the later episode
-    late = lambda x, y: rc.Arrays(x, y, reset=np.arange(ROWS) == RESET, horizon=HORIZON)
+    first = RESET + horizon  # here comes the first label of the later episode
+    late = lambda x, y: rc.Arrays(x, y, reset=np.arange(ROWS) == RESET, horizon=horizon)
     tasks = {
         "as it is": late(x, y),
         "labels across": late(x, changed(y, RESET, first)),

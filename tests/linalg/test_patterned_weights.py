@@ -198,7 +198,6 @@ def test_seeds_and_streams_at_once_are_what_they_are_one_by_one():
     assert distance(jax.tree.map(lambda leaf: leaf[:1], both.weights), alone.weights) > 1e-3
 
 
-@pytest.mark.slow
 def test_a_density_of_less_than_one_unit_says_what_it_is():
     draw = lambda density: Sparsely(density)(jax.random.key(0), 20, jnp.dtype("float32"))
     with pytest.warns(
@@ -208,6 +207,7 @@ def test_a_density_of_less_than_one_unit_says_what_it_is():
     assert len(draw(0.05).places) == 20  # a warning would be an error
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("w_rec", [Sparsely(0.3), WithoutSelf()])
 def test_bfloat16(w_rec):
     network = rc.Network(rc.RNN(2, 5, w_rec=w_rec, dtype="bfloat16"), 2)

@@ -1,11 +1,14 @@
 """Numbers gone wrong: what is said of them, and that nothing was learned from the call that found them."""
 
+import re
+
 import jax
 import numpy as np
 import pytest
 
 import recurra as rc
 from online_models import bits, full_step, in_cuts, one_by_one, plain_step, stream
+from recurra.online import program
 from recurra.online.rows import many_rows
 from recurra.online.settling import labels_of
 
@@ -44,13 +47,50 @@ def test_a_number_that_is_not_finite(step):
 def test_a_first_row_too_large_is_no_origin():
     """Numbers are rounded after the first row was subtracted. It must not hide that it is too large, nor others be."""
     model = rc.Online(full_step(3))
-    with pytest.raises(ValueError, match=r"Row 0, column 0 of the input, is 1e\+39, which is too large for float32"):
-        model.learn_one([1e39, 0.0], [1.0])
-    model.learn_one([-3e38, 0.0], [1.0])
-    with pytest.raises(ValueError, match=r"Row 1, column 0 of the input, is 3e\+38, which is too large for float32"):
+    for told in ("1e+39", "1e+30", "-2e+19"):
+        what = f"Row 0, column 0 of the input, is {re.escape(told)}, which is too large for float32"
+        for take in (model.predict_one, lambda x: model.learn_one(x, [1.0]), lambda x: model.learn_many([x], [[1.0]])):
+            with pytest.raises(ValueError, match=what):
+                take([float(told), 0.0])
+    with pytest.raises(ValueError, match=r"Row 0, column 0 of the label, is 1e\+30, which is too large"):
+        model.learn_one([1.0, 0.0], [1e30])
+    model.learn_one([-9e18, 0.0], [1.0])
+    model.learn_one([9e18, 0.0], [1.0])  # as far from the first row as can be
+    model.learn_one([1.0, 0.0], [1.0])
+    with pytest.raises(ValueError, match=r"Row 3, column 0 of the input, is 3e\+38, which is too large for float32"):
         model.learn_one([3e38, 0.0], [1.0])
-    with pytest.raises(ValueError, match=r"Row 1, column 0 of the label, is 1e\+300, which is too large"):
-        model.learn_one([-3e38, 0.0], [1e300])
+    with pytest.raises(ValueError, match=r"Row 3, column 0 of the label, is 1e\+300, which is too large"):
+        model.learn_one([1.0, 0.0], [1e300])
+
+
+@pytest.mark.parametrize(
+    ("large", "specialise", "row"),
+    [(1024, True, 31), (1024, False, 27), pytest.param(16, False, 63, marks=pytest.mark.slow)],
+    ids=["at the end of a span", "by the gradient", "now and then"],
+)
+def test_what_a_large_state_keeps_is_judged_without_labels_too(large, specialise, row, monkeypatch):
+    """In arrays of 4 MB this takes seconds, so smaller ones count as large here. M grows 30-fold with every row."""
+    monkeypatch.setattr(program, "LARGE", large)
+    program._program.cache_clear()
+    step, X = plain_step(learner=rc.RTRL(), n=7, optimizer=rc.Adam(1e-3)), np.zeros((100, 2))
+    weights = step.learning.network.init(jax.random.key(0))
+    weights = weights._replace(cell=jax.tree.map(lambda leaf: 30 * leaf, weights.cell))
+    make = lambda: rc.Online(step, weights=weights, specialise=specialise)
+    is_finite = lambda model: all(np.isfinite(leaf).all() for leaf in jax.tree.leaves(model.learning))
+    many, loop = make(), make()
+    assert not many._packing.is_small
+    with pytest.raises(rc.Diverged) as error:
+        many.learn_many(X)
+    with pytest.raises(rc.Diverged) as other:
+        one_by_one(loop, X, [None] * len(X))
+    assert error.value.row == other.value.row == loop.rows == row
+    assert is_finite(loop) == (row < 63)
+    monkeypatch.setattr(program, "_large_are_finite", lambda *_: True)  # the control
+    program._program.cache_clear()
+    silent = make()
+    silent.learn_many(X)
+    assert not is_finite(silent)
+    program._program.cache_clear()
 
 
 def test_what_is_missing_may_be_anything():

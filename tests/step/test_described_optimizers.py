@@ -83,6 +83,15 @@ def test_another_kind_of_optimizer_is_another_program():
         (lambda: rc.Adam(eps=0), "`eps` of Adam must be above 0.0 and finite, and is 0"),
         (lambda: rc.RMSProp(decay=1), "`decay` of RMSProp must be at least 0.0 and below 1.0, and is 1"),
         (lambda: rc.RMSProp(eps=0.0), "`eps` of RMSProp must be above 0.0 and finite, and is 0"),
+        (
+            lambda: rc.Adam(b1=1 - 1e-12),
+            r"`b1` of Adam must be .*, and is 0\.999999999999, which is 1 in single precision",
+        ),
+        (lambda: rc.Adam(b2=1 - 1e-9), r"`b2` of Adam must be .*, and is 0\.999999999, which is 1 in single precision"),
+        (lambda: rc.Adam(eps=1e-60), "`eps` of Adam must be .*, and is 1e-60, which is 0 in single precision"),
+        (lambda: rc.Adam(eps=1e-40), "`eps` of Adam must be .*, and is 1e-40, which is 0 in single precision"),
+        (lambda: rc.RMSProp(decay=1 - 1e-9), "`decay` of RMSProp must be .*, which is 1 in single precision"),
+        (lambda: rc.SGD(1e39), r"`learning_rate` of SGD must be .*, and is 1e\+39, which is inf in single precision"),
         (lambda: rc.SGD(momentum=1), "`momentum` of SGD must be at least 0.0 and below 1.0, and is 1"),
         (lambda: rc.SGD(momentum=float("nan")), "`momentum` of SGD must be"),
         (lambda: rc.SGD(clip=0.0), "`clip` of SGD must be above 0.0 and finite, and is 0"),
@@ -94,3 +103,10 @@ def test_another_kind_of_optimizer_is_another_program():
 def test_numbers_that_make_no_sense(make, message):
     with pytest.raises(ValueError, match=message):
         make()
+
+
+def test_numbers_at_the_edge_of_single_precision_are_taken():
+    for optimizer in (rc.Adam(b1=1 - 1e-7, b2=1 - 1e-7, eps=2e-38), rc.RMSProp(decay=1 - 1e-7), rc.SGD(momentum=0.9)):
+        weights = walked(optimizer, [jnp.ones(2, "float32")] * 3, jnp.ones(2, "float32"))[-1]
+        assert np.isfinite(weights).all()
+    assert rc.RLS(1 - 1e-9).forgetting < 1  # 1 may be reached

@@ -92,6 +92,75 @@ def test_an_input_has_a_number_for_each_of_the_networks(x):
         late.observe(late.start(late.step.init(KEY)), x)
 
 
+def online(streams=1, **kwargs):
+    step = rc.OnlineStep(make(streams), **kwargs)
+    return step, step.init(KEY)
+
+
+@pytest.mark.parametrize("kwargs", [{}, {"scale_inputs": False, "scale_target": False, "difference": True}])
+@pytest.mark.parametrize("streams", [1, 3])
+def test_an_online_step_takes_rows_of_its_own_shape(streams, kwargs):
+    step, state = online(streams, **kwargs)
+    lines = () if streams == 1 else (streams,)
+    x, y, present = ONES(*lines, 2), ONES(*lines, 3), np.ones(lines, bool)
+    after = step.observe(state, x)[0]
+    for flags in (present, True) if streams == 1 else (present,):
+        step.told(step.learn(after, y, flags)[0], y, flags)
+    for bad in (1.0, ONES(), ONES(1), ONES(3), ONES(1, 2), ONES(*lines, 1)):
+        with pytest.raises(ValueError, match=r"`x` must be an array of shape \((3, )?2,?\), a number for each input"):
+            step.observe(state, bad)
+    for take in (step.learn, step.told):
+        for bad in (1.0, ONES(), ONES(1), ONES(2), ONES(1, 3), ONES(*lines, 1)):
+            with pytest.raises(ValueError, match=r"The label must be an array of shape \((3, )?3,?\)"):
+                take(after, bad, present)
+        with pytest.raises(ValueError, match="`present` must be an array of shape"):
+            take(after, y, np.ones(2, bool))
+    with pytest.raises(TypeError, match=r"The label must be an array .*, and is GivenError"):
+        step.told(after, rc.GivenError(y), present)
+
+
+def test_an_online_step_with_lags_takes_a_row_without_them():
+    step, state = online(lags=2, lagged=1)
+    step.observe(state, ONES(1))
+    with pytest.raises(ValueError, match=r"`x` must be an array of shape \(1,\)"):
+        step.observe(state, ONES(2))
+
+
+@pytest.mark.parametrize("key", [jnp.array(5), jax.random.split(KEY, 3), jnp.ones(2), jnp.ones(3, "uint32")])
+def test_a_key_is_one_key(key):
+    network = make().network
+    train = lambda: rc.train(network, rc.RFLO(), rc.Arrays(np.ones((4, 2)), np.ones((4, 3))), steps=4, key=key)
+    for start in (lambda: rc.Online(online()[0], key=key), train):
+        with pytest.raises(TypeError, match=r"`key` must be a number or one key such as jax\.random\.key\(0\), and is"):
+            start()
+
+
+def test_numbers_are_real_and_flags_are_true_or_false():
+    step, complex_label = make(), jnp.ones(3, "complex64")
+    for target, what in (
+        (complex_label, "The label"),
+        (np.array(["a", "b", "c"]), "The label"),
+        (rc.GivenError(complex_label), "`error` of GivenError"),
+        (rc.GivenCredit((jnp.ones(4, "complex64"),)), r"`credit\[0\]` of GivenCredit"),
+    ):
+        with pytest.raises(TypeError, match=f"{what} must hold real numbers, and holds "):
+            learn(step, target)
+    with pytest.raises(TypeError, match="`x` must hold real numbers, and holds complex64"):
+        observe(step, jnp.ones(2, "complex64"))
+    late, (stream, state) = DelayedStep(step), online()
+    for flag in (0.3, 2, 1, np.int64(1), ONES()):
+        with pytest.raises(TypeError, match="`present` must hold True or False, and holds "):
+            learn(step, ONES(3), flag)
+        with pytest.raises(TypeError, match="`reset` must hold True or False, and holds "):
+            observe(step, reset=flag)
+        with pytest.raises(TypeError, match="`reset` must hold True or False, and holds "):
+            late.observe(late.start(step.init(KEY)), ONES(2), flag)
+        with pytest.raises(TypeError, match="`present` must hold True or False, and holds "):
+            stream.learn(stream.observe(state, ONES(2))[0], ONES(3), flag)
+    for flag in (True, np.bool(False), np.array(True), jnp.array(False)):
+        learn(step, ONES(3), flag)
+
+
 def test_noise_is_one_row():
     step, without = make(learner=rc.UORO()), make()
     rows = step.noise(KEY, 4)

@@ -141,3 +141,12 @@ def test_lengths_that_no_number_of_32_bits_is_a_multiple_of():
     learners = {APPLIED: rc.FutureBPTT(30_000), "probe": rc.EfficientBPTT(29_999)}
     assert distance(learners) is None
     assert set_back(learners, jnp.int32(2**30), jnp.int32(7)) == (2**30, 7)
+    # `train` takes no more than 2³¹ steps. A live model, which runs without end, refuses them.
+    network = rc.Network(rc.RNN(1, 1), 1, rc.SquaredError())
+    unlike = LearningStep(network, learners[APPLIED], 0.1, {"probe": learners["probe"]})
+    for step, told in (
+        (unlike, r"FutureBPTT.*T=30000.*, EfficientBPTT"),
+        (LearningStep(network, LazyRTRL(2**30), 0.1), "Lazy"),
+    ):
+        with pytest.raises(ValueError, match=rf"cannot be counted for {told}.* no common multiple up to 536,870,912"):
+            rc.OnlineStep(step)

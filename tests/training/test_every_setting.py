@@ -2,6 +2,7 @@
 
 import dataclasses
 import functools
+import inspect
 
 import jax
 import jax.numpy as jnp
@@ -66,22 +67,35 @@ def of_learner(learner, cell):
 
 
 SMALL = {"r": 2, "T": 4}
+
+
+def small(kind):
+    return kind(**{field: value for field, value in SMALL.items() if field in settings(kind)})
+
+
 KINDS = {name: kind for name, kind in rc.LEARNERS.items() if settings(kind)}
 #: tried every time; all others are slow
 FEW = {"rnn", "add", "evidence"}
+#: Together they have every kind of setting: noise, a scale, rates, a share, a flag, a rank and an interval.
+LEARNERS = ("uoro", "kernl", "truncated-ok", "dni")
 
 
 def some(names):
     return [pytest.param(name, marks=() if name in FEW else slow) for name in names]
 
 
-@pytest.mark.parametrize("name", some(KINDS))
+@pytest.mark.parametrize("name", LEARNERS)
+def test_of_a_learner_with_units_of_one_variable(name):
+    assert unchanged(small(KINDS[name]), functools.partial(of_learner, cell=rc.RNN(2, 3, 0.6))) == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", KINDS)
 def test_of_a_learner(name):
     kind = KINDS[name]
     cell = rc.Stack(rc.RNN(2, 3), rc.GRU(3, 2)) if kind.about.layers else rc.LSTM(2, 3)
     cell = rc.RNN(2, 6, w_rec=rc.cells.Sparsely(0.3)) if kind.about.sparse else cell
-    learner = kind(**{field: value for field, value in SMALL.items() if field in settings(kind)})
-    assert unchanged(learner, functools.partial(of_learner, cell=cell)) == []
+    assert unchanged(small(kind), functools.partial(of_learner, cell=cell)) == []
 
 
 @slow
@@ -140,6 +154,70 @@ def test_of_a_task(name):
     if name == "digits":
         pytest.importorskip("sklearn")
     assert unchanged(TASKS.get(name) or rc.TASKS[name](), of_task) == []
+
+
+def test_of_arrays():
+    x, y = np.arange(12.0).reshape(12, 1) / 12, np.arange(24.0).reshape(12, 2) / 24
+    plain = {"inputs": x, "labels": y, "repeat": True, "horizon": 3}
+    others = {
+        "inputs": x + 1, "labels": y + 1, "repeat": False, "horizon": 2,
+        "present": np.arange(12) % 3 > 0, "reset": np.arange(12) % 5 == 0,
+    }  # fmt: skip
+    rows_of = lambda given: of_task(rc.Arrays(**given))
+    wanted = jax.tree.flatten(rows_of(plain))
+    assert {"self", *others} == {"self", *inspect.signature(rc.Arrays.__init__).parameters}
+    for name, value in others.items():
+        found = jax.tree.flatten(rows_of(plain | {name: value}))
+        assert found[1] != wanted[1] or not all(map(np.array_equal, found[0], wanted[0])), name
+
+
+def of_network(network):
+    """A step, its error, and the credit of the state."""
+    weights, x = network.init(jax.random.key(0)), jnp.ones(network.cell.n_in)
+    a, _, output = network.forward(weights, network.cell.init_state(), x)
+    loss, error = network.loss(output, jnp.linspace(0.1, 0.9, network.n_out))
+    return weights, output, loss, network.credit(weights, error, a)
+
+
+def test_of_a_network():
+    others = {
+        "cell": rc.GRU(2, 3), "n_out": 3, "loss": rc.SquaredError(), "random_feedback": True, "skip": True,
+        "regularizer": rc.FiringRate(),
+    }  # fmt: skip
+    plain = {"cell": rc.RNN(2, 3), "n_out": 2}
+    assert [*others] == settings(rc.Network(**plain))
+    wanted = jax.tree.flatten(of_network(rc.Network(**plain)))
+    for name, value in others.items():
+        found = jax.tree.flatten(of_network(rc.Network(**plain | {name: value})))
+        assert found[1] != wanted[1] or not all(map(np.array_equal, found[0], wanted[0])), name
+
+
+LIVE = {
+    "learning": 0.01, "horizon": 2, "lags": 3, "lagged": 0, "scale_inputs": False, "scale_target": False,
+    "difference": True, "memory": 5, "warmup": 9,
+}  # fmt: skip
+
+
+@functools.cache
+def of_live(name=None):
+    """The predictions for some rows, with another value of one setting."""
+    network = rc.Network(rc.RNN(3, 3), 1, rc.SquaredError())
+    plain = {"learning": 0.1, "horizon": 1, "lags": 2, "lagged": 1, "warmup": 2}
+    given = plain | ({} if name is None else {name: LIVE[name]})
+    step = rc.OnlineStep(**given | {"learning": LearningStep(network, rc.RFLO(), given["learning"])})
+    rows = jax.random.normal(jax.random.key(1), (2 * STEPS, step.n_in))
+
+    def one(state, x):
+        state, _ = step.learn(state, 3 * x[:1] + 1, jnp.array(True))
+        return step.observe(state, x)
+
+    return jax.jit(lambda: jax.lax.scan(one, step.observe(step.init(jax.random.key(0)), rows[0])[0], rows)[1])()
+
+
+@pytest.mark.parametrize("name", [pytest.param(each, marks=() if each == "memory" else slow) for each in LIVE])
+def test_of_a_live_step(name):
+    assert [*LIVE] == settings(rc.OnlineStep)
+    assert not np.array_equal(of_live(name), of_live())
 
 
 def of_optimizer(optimizer):
