@@ -27,6 +27,7 @@ from recurra.online.intervals import Intervals as Intervals
 from recurra.online.model import Online as Online
 from recurra.online.race import Race as Race
 from recurra.online.step import OnlineStep as OnlineStep
+from recurra.online.trained import TrainedNetwork as TrainedNetwork
 from recurra.saved.archive import SavedFileError as SavedFileError
 from recurra.step import *  # noqa: F403
 from recurra.tasks import *  # noqa: F403

@@ -6,9 +6,10 @@ from typing import Any
 import jax
 import numpy as np
 
+from recurra.checks import Part
 from recurra.engine.forms import FORMS
 from recurra.online.step import OnlineState, OnlineStep
-from recurra.saved.parts import NotDescribedError, described, rebuilt, register
+from recurra.saved.parts import NotDescribedError, agree, described, outlined, rebuilt, register
 from recurra.saved.trees import filled
 
 # A model that is saved between two rows goes on with the same bits, and so in the form in which its learner runs.
@@ -24,16 +25,21 @@ def step_described(step: OnlineStep) -> dict[str, Any]:
     try:
         return {"step": described(step)}
     except NotDescribedError as error:
-        return {"own_parts": str(error)}
+        return {"own_parts": str(error), "outline": outlined(step)}
+
+
+def check_template(description: Mapping[str, Any], name: str, like: Part) -> None:
+    """Raise unless `like` has the settings of the part that a description calls `name`, as far as it tells them."""
+    if name in description and described(rebuilt(description[name])) != outlined(like):
+        raise ValueError("it holds a model with other settings than `like`: leave `like` out to go on with the file's")
+    if "outline" in description and not agree(description["outline"], outlined(like)):
+        raise ValueError("it holds a model with other settings than `like`: build `like` as the saved model was built")
 
 
 def step_of(description: Mapping[str, Any], like: OnlineStep | None) -> OnlineStep:
     """The step of a description; `like` if the file cannot describe it."""
     if like is not None:
-        if "step" in description and step_described(like) != {"step": description["step"]}:
-            raise ValueError(
-                "it holds a model with other settings than `like`: leave `like` out to go on with the file's"
-            )
+        check_template(description, "step", like)
         return like
     if "own_parts" in description:
         raise NeedsTemplate(str(description["own_parts"]))

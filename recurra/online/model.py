@@ -54,6 +54,8 @@ class Online:
     0 a label belongs to the row it comes with. With h ≥ 1, `y` is the value of the target at the present row. It is the
     label of the row h earlier, and predictions are of the value h rows later.
 
+    A model whose step has `resets` takes sequences: with `reset` a row says that a sequence begins with it.
+
     A row of another shape, or one that is not finite, is a ValueError, and so is a number for `key` outside 0..2³²-1. A
     model that diverges raises `recurra.Diverged`.
 
@@ -96,12 +98,13 @@ class Online:
         self._packing = Packing.of(tree)
         self._packed = jax.device_put(self._packing.pack_here(tree), core_device())  # and there it stays
         self._programs: dict[Kind, Program] = {}
-        self._buffer = np.zeros((ROWS + 1, streams, step.n_in + step.n_out + 1), dtype)
+        self._buffer = np.zeros((ROWS + 1, streams, step.n_in + step.n_out + 1 + step.resets), dtype)
         #: a single row of a single stream, and its parts: for `learn_one`, with the least to be done in Python
         self._line = self._buffer.copy()
-        self._line[0, :, -1] = self._line[ROWS, 0, 0] = 1
+        last = step.n_in + step.n_out
+        self._line[0, :, last] = self._line[ROWS, 0, 0] = 1
         self._x = self._line[0, 0, : step.n_in] if streams == 1 else np.zeros(0)
-        self._y = self._line[0, 0, step.n_in : -1] if streams == 1 else np.zeros(0)
+        self._y = self._line[0, 0, step.n_in : last] if streams == 1 else np.zeros(0)
 
     @property
     def state(self) -> OnlineState:
@@ -123,21 +126,25 @@ class Online:
         """The weights of the moment, for `Network.run`."""
         return self.state.delayed.weights
 
-    def predict_one(self, x: Any) -> np.ndarray:
-        """The prediction for a row, which is only looked at: nothing changes."""
+    def predict_one(self, x: Any, reset: Any = False) -> np.ndarray:
+        """The prediction for a row, which is only looked at: nothing changes. With `reset` it begins a sequence."""
         before = self._origins
         try:
-            return self._call(OBSERVE, one_row(self.step, x, None))[0][0]
+            return self._call(OBSERVE, one_row(self.step, x, None, reset))[0][0]
         finally:
             self._origins = before
 
-    def learn_one(self, x: Any, y: Any = None) -> np.ndarray:
+    def learn_one(self, x: Any, y: Any = None, reset: Any = False) -> np.ndarray:
         """Take one row and its label, None if there is none. Returns the prediction for the row.
 
         With a horizon of 0 the prediction comes before the label is seen. An error or credit may stand in the place of
         the label: `recurra.GivenError`, `recurra.GivenCredit`.
+
+        With `reset` a sequence begins with this row, for a model whose step has `resets`: the network is first set back
+        to its first state. With several streams it may hold a flag for each. A label that belongs to a row of the
+        sequence before does not count.
         """
-        is_usual = type(x) is np.ndarray and type(y) is np.ndarray and self._waiting == self.horizon
+        is_usual = type(x) is np.ndarray and type(y) is np.ndarray and self._waiting == self.horizon and reset is False
         is_usual = is_usual and x.dtype.kind in "fiub" and y.dtype.kind in "fiub"
         if is_usual and x.shape == self._x.shape and y.shape == self._y.shape and self._origins.are_known:
             origins = self._origins
@@ -149,14 +156,15 @@ class Online:
             if is_fine and out[-1]:
                 self._packed, self.rows = after, self.rows + 1
                 return out[:-1] + origins.y[0]
-        return self.take(one_row(self.step, x, y))[0]
+        return self.take(one_row(self.step, x, y, reset))[0]
 
-    def learn_many(self, X: Any, Y: Any = None) -> np.ndarray:
+    def learn_many(self, X: Any, Y: Any = None, reset: Any = None) -> np.ndarray:
         """Take many rows, (rows, n_in), with their labels, (rows, n_out). Returns the prediction for each row.
 
-        The result is that of `learn_one` in a loop, bit for bit. Labels that a NumPy mask covers are missing.
+        The result is that of `learn_one` in a loop, bit for bit. Labels that a NumPy mask covers are missing. `reset`
+        has a flag for each row, or for each row and stream: true where a sequence begins.
         """
-        return self.take(many_rows(self.step, X, Y))
+        return self.take(many_rows(self.step, X, Y, reset))
 
     def forecast_ahead(self, row_after: Callable[[np.ndarray], Any], y: Any, count: int) -> list[np.ndarray]:
         """Forecasts of so many rows to come, each made as if the forecast before it had come true. Nothing changes.
@@ -173,19 +181,25 @@ class Online:
             self.go_back(kept)
         return forecasts
 
-    def observe_one(self, x: Any) -> np.ndarray:
-        """Take a row whose label comes later, by `label_one`; ValueError if too many wait. Returns its prediction."""
+    def observe_one(self, x: Any, reset: Any = False) -> np.ndarray:
+        """Take a row whose label comes later, by `label_one`; ValueError if too many wait. Returns its prediction.
+
+        With `reset` a sequence begins with this row.
+        """
         if self._waiting >= max(self.horizon, 1):
             raise ValueError(
                 f"{self._waiting} rows wait for their labels, and there is no room for more: call `label_one` first, "
                 "or give the model a longer `horizon`."
             )
-        out, self._packed = self._call(OBSERVE, one_row(self.step, x, None))
+        out, self._packed = self._call(OBSERVE, one_row(self.step, x, None, reset))
         self._waiting, self.rows = self._waiting + 1, self.rows + 1
         return out[0]
 
     def label_one(self, y: Any = None) -> None:
-        """The label of the oldest row that waits for one, None if it will never come; ValueError if no row waits."""
+        """The label of the oldest row that waits for one, None if it will never come; ValueError if no row waits.
+
+        It counts for that row, also if another sequence has begun since.
+        """
         if not self._waiting:
             raise ValueError("No row waits for its label: call `observe_one` first.")
         rows = one_label(self.step, y)
@@ -292,13 +306,16 @@ class Online:
     def _filled(self, rows: GivenRows) -> np.ndarray:
         """The numbers that a program takes."""
         count, buffer, n = len(rows.x), self._buffer, self.step.n_in
+        last = n + rows.y.shape[-1]
         if rows.y.shape[-1] != self.step.n_out:  # credit has a width of its own
-            buffer = np.zeros((ROWS + 1, len(self._origins.x), n + rows.y.shape[-1] + 1), buffer.dtype)
+            buffer = np.zeros((ROWS + 1, len(self._origins.x), last + 1 + self.step.resets), buffer.dtype)
         cells = buffer[:count]
         with np.errstate(over="ignore", invalid="ignore"):
             cells[:, :, :n] = rows.x - self._origins.x
-            cells[:, :, n:-1] = rows.y - self._origins.y if rows.target is jax.Array else rows.y
-        cells[:, :, -1] = rows.present
+            cells[:, :, n:last] = rows.y - self._origins.y if rows.target is jax.Array else rows.y
+        cells[:, :, last] = rows.present
+        if self.step.resets:
+            cells[:, :, -1] = False if rows.reset is None else rows.reset
         buffer[ROWS, 0, 0] = count
         return buffer
 

@@ -191,16 +191,25 @@ class Kind(NamedTuple):
 
 
 class RowShape(NamedTuple):
-    """The numbers of a row, for each stream: inputs, label, and whether it is there."""
+    """The numbers of a row, for each stream: inputs, label, whether it is there, and whether a sequence begins.
+
+    The last of these is left out for models without resets.
+    """
 
     streams: int
     n_in: int
     n_label: int
+    resets: bool
 
     @property
     def shape(self) -> tuple[int, int, int]:
         """That of the rows of a call. After the last row comes how many there are."""
-        return ROWS + 1, self.streams, self.n_in + self.n_label + 1
+        return ROWS + 1, self.streams, self.n_in + self.n_label + 1 + self.resets
+
+    @property
+    def present(self) -> int:
+        """Where the number is that tells whether the label is there."""
+        return self.n_in + self.n_label
 
 
 def no_outs(step: OnlineStep) -> Float[Array, "rows_and_one numbers"]:
@@ -224,7 +233,7 @@ def _program(leaves: tuple, structure: Any, packing: Packing, kind: Kind) -> Pro
     fixed = jax.tree.unflatten(structure, leaves)
     network = fixed.learning.network
     n_label = sum(network.cell.widths) if kind.target is GivenCredit else fixed.n_out
-    row_shape = RowShape(fixed.learning.streams, fixed.n_in, n_label)
+    row_shape = RowShape(fixed.learning.streams, fixed.n_in, n_label, fixed.resets)
 
     def run(*arguments: Array) -> tuple[Array, ...]:
         *packed, rows = arguments
@@ -275,18 +284,21 @@ def _taken(
     If the state is small, its arrays are left out: `Packing.is_finite` looks at all of them after the last row.
     """
     cells = row[0] if row_shape.streams == 1 else row
-    x, y, present = cells[..., : row_shape.n_in], cells[..., row_shape.n_in : -1], cells[..., -1] > 0
+    last = row_shape.present
+    x, y, present = cells[..., : row_shape.n_in], cells[..., row_shape.n_in : last], cells[..., last] > 0
+    # A label that comes alone belongs to its row, whatever began since.
+    reset = cells[..., -1] > 0 if row_shape.resets and "observe" in kind.actions else None
     output = jnp.zeros((*cells.shape[:-1], step.n_out), row.dtype)
     is_fine = jnp.all(jnp.isfinite(row))
     if kind.actions == ("observe", "learn"):
         state = state._replace(delayed=step.queue.caught_up(state.delayed))
     for action in kind.actions:
         if action == "observe":
-            state, output = step.observe(state, x)
+            state, output = step.observe(state, x, reset)
         elif action == "told":
             state = step.told(state, y, present)
         else:
-            state, outcome = step.learn(state, _target(step, kind, y), present)
+            state, outcome = step.learn(state, _target(step, kind, y), present, reset)
             is_fine &= jnp.all(jnp.isfinite(outcome.output))
             if not is_small:
                 is_fine &= _large_are_finite(step.learning, outcome, state.delayed.learning)

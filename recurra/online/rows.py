@@ -21,23 +21,27 @@ from recurra.step import GivenCredit, GivenError
 class GivenRows(NamedTuple):
     """Inputs and labels, (rows, streams, numbers), and which labels are there, (rows, streams).
 
-    `target` is what the labels are: labels themselves, or errors or credit in their place.
+    `target` is what the labels are: labels themselves, or errors or credit in their place. `reset` tells with which
+    rows a sequence begins, (rows, streams); None: with none.
     """
 
     x: np.ndarray
     y: np.ndarray
     present: np.ndarray
     target: type = jax.Array
+    reset: np.ndarray | None = None
 
     def part(self, start: int, stop: int) -> "GivenRows":
         """Some of the rows."""
-        return GivenRows(self.x[start:stop], self.y[start:stop], self.present[start:stop], self.target)
+        reset = None if self.reset is None else self.reset[start:stop]
+        return GivenRows(self.x[start:stop], self.y[start:stop], self.present[start:stop], self.target, reset)
 
 
-def one_row(step: OnlineStep, x: Any, y: Any) -> GivenRows:
+def one_row(step: OnlineStep, x: Any, y: Any, reset: Any = None) -> GivenRows:
     """A single row; None for y if it has no label."""
     streams = step.learning.streams
-    return GivenRows(_shaped(x, "x", 1, streams, step.n_in), *_labels(step, y, "y", 1))
+    x = _shaped(x, "x", 1, streams, step.n_in)
+    return GivenRows(x, *_labels(step, y, "y", 1), _resets(step, reset))
 
 
 def one_label(step: OnlineStep, y: Any) -> GivenRows:
@@ -45,14 +49,43 @@ def one_label(step: OnlineStep, y: Any) -> GivenRows:
     return GivenRows(np.zeros((1, step.learning.streams, step.n_in)), *_labels(step, y, "y", 1))
 
 
-def many_rows(step: OnlineStep, X: Any, Y: Any) -> GivenRows:
+def many_rows(step: OnlineStep, X: Any, Y: Any, reset: Any = None) -> GivenRows:
     """Many rows; None for Y if none has a label."""
     streams, n_in = step.learning.streams, step.n_in
     X = _numbers(X, "X")
     wanted = (n_in,) if streams == 1 else (streams, n_in)
     if X.ndim < 2 or X.shape[1:] != wanted:
         raise ValueError(f"`X` must have shape {_words('rows', wanted)}, and has {X.shape}.")
-    return GivenRows(X.reshape(len(X), streams, n_in), *_labels(step, Y, "Y", len(X)))
+    X = X.reshape(len(X), streams, n_in)
+    return GivenRows(X, *_labels(step, Y, "Y", len(X)), _resets(step, reset, len(X)))
+
+
+def _resets(step: OnlineStep, reset: Any, *rows: int) -> np.ndarray | None:
+    """With which rows a sequence begins, (rows, streams). `rows` is their number, where they have an axis.
+
+    A flag without an axis over streams is for all of them.
+    """
+    if reset is None or reset is False:
+        return None
+    if not step.resets:
+        raise ValueError(
+            "`reset` was given, and the model was made without resets: make it with recurra.OnlineStep(..., "
+            "resets=True), as `Result.online` does after a task with resets."
+        )
+    if isinstance(reset, np.ma.MaskedArray) and np.ma.is_masked(reset):
+        raise ValueError("`reset` has a mask of NumPy's: say true or false for every row.")
+    try:
+        flags = np.asarray(reset)
+    except ValueError:  # a list of unequal lists
+        flags = np.asarray(None)
+    streams = step.learning.streams
+    shapes = [rows, (*rows, streams)] if streams > 1 else [rows]
+    if flags.dtype != bool or flags.shape not in shapes:
+        raise ValueError(
+            f"`reset` must hold true or false, of shape {' or '.join(map(str, shapes))}, and holds {flags.dtype} of "
+            f"shape {flags.shape}."
+        )
+    return np.broadcast_to(flags if flags.ndim > len(rows) else flags[..., None], (*(rows or (1,)), streams))
 
 
 def _labels(step: OnlineStep, y: Any, name: str, count: int) -> tuple[np.ndarray, np.ndarray, type]:

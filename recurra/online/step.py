@@ -165,6 +165,11 @@ class OnlineStep(checks.Part):
     Where inputs are scaled, the first `warmup` rows only tell their scale. The network sees them, and learns nothing
     yet. A `learning` with too few inputs for the lags is a ValueError.
 
+    With `resets` a row may begin a sequence. The network is then set back to its first state before the row, its lags
+    begin anew, and no learner lets anything pass. Scales go on. A label that comes `horizon` rows after its row does
+    not count if a sequence begins in between. `difference` cannot be had at the same time, since at the beginning of a
+    sequence no value of its target is known.
+
     >>> rc.OnlineStep(rc.forecaster(n_in=1).step.learning, horizon=3, lags=24, lagged=1).n_in
     1
     """
@@ -178,6 +183,7 @@ class OnlineStep(checks.Part):
     difference: bool = False
     memory: int = 100_000
     warmup: int = 20
+    resets: bool = False
 
     def __check_init__(self) -> None:
         checks.whole(self, "horizon", least=0)
@@ -185,8 +191,13 @@ class OnlineStep(checks.Part):
         checks.whole(self, "lagged", least=0)
         checks.whole(self, "memory", least=2)
         checks.whole(self, "warmup", least=0)
-        for name in ("scale_inputs", "scale_target", "difference"):
+        for name in ("scale_inputs", "scale_target", "difference", "resets"):
             checks.flag(self, name)
+        if self.resets and self.difference:
+            raise ValueError(
+                "`difference` adds the latest value of the target, and with `resets` a sequence begins without one: "
+                "leave one of them out."
+            )
         if not isinstance(self.learning, LearningStep):
             raise TypeError(f"`learning` must be a recurra.LearningStep, and is {self.learning!r}.")
         check_endless(self.learning.learners)
@@ -228,7 +239,7 @@ class OnlineStep(checks.Part):
         step, dtype = self.learning, self.learning.network.cell.dtype
         keys = Keys(*jax.random.split(key, len(Keys._fields)))
         weights = step.first_weights(keys.weights) if weights is None else weights
-        learning = step.start_from(weights, keys.learners, gaps=True, resets=False)
+        learning = step.start_from(weights, keys.learners, gaps=True, resets=self.resets)
         wide = step.in_every_stream
         has_past = self.lags > 1 and self.lagged
         last = wide(jnp.zeros(self.n_out, dtype)) if self.difference else None
@@ -244,9 +255,13 @@ class OnlineStep(checks.Part):
         )
 
     def observe(
-        self, state: OnlineState, x: Float[Array, "*streams n_in"]
+        self, state: OnlineState, x: Float[Array, "*streams n_in"], reset: Bool[Array, "*streams"] | None = None
     ) -> tuple[OnlineState, Float[Array, "*streams n_out"]]:
-        """A row arrives. Returns the next state and the prediction. One of another shape is a ValueError."""
+        """A row arrives; where `reset` is true, it begins a sequence. Returns the next state and the prediction.
+
+        A row of another shape is a ValueError.
+        """
+        self._check_resets(reset)
         check_row(self.n_in, self.learning.streams, x)
         wide = self.learning.over_streams
         before, past = state.inputs, state.past
@@ -257,11 +272,12 @@ class OnlineStep(checks.Part):
         heard = x if stats is None else wide(standardised)(stats, x)
         if past is not None:
             now = x[..., None, : self.lagged]
-            past = jnp.where(state.started, past, now)  # before the first row all was as it is now
+            goes_on = state.started if reset is None else (state.started & ~reset)[..., None, None]
+            past = jnp.where(goes_on, past, now)  # before the first row all was as it is now
             of_past = past if stats is None else wide(self._standardised_past)(stats, past)
             heard = jnp.concatenate([heard, of_past.reshape(*x.shape[:-1], -1)], axis=-1)
             past = jnp.concatenate([now, past], axis=-2)[..., : self.lags - 1, :]
-        delayed, z = self.queue.observe(state.delayed, heard, note=state.last)
+        delayed, z = self.queue.observe(state.delayed, heard, reset, state.last)
         shift, scale = self._units(state.target, state.last)
         after = state._replace(delayed=delayed, inputs=stats, past=past, started=jnp.ones((), bool))
         if state.reach is None:
@@ -274,14 +290,20 @@ class OnlineStep(checks.Part):
         state: OnlineState,
         y: Float[Array, "*streams n_out"] | GivenError | GivenCredit,
         present: Bool[Array, "*streams"],
+        reset: Bool[Array, "*streams"] | None = None,
     ) -> tuple[OnlineState, Outcome]:
         """The label of the oldest row that waits for one, if it is `present`; an error or credit may take its place.
 
-        They are in units of the network's output, and so are label, output and loss of the outcome. A label of another
-        shape than the prediction is a ValueError.
+        They are in units of the network's output, and so are label, output and loss of the outcome. With a `horizon`,
+        `reset` belongs to the row that arrives together with the label. The label then does not count if a sequence
+        begins with that row, or with one of the others that wait. A label of another shape than the prediction is a
+        ValueError.
         """
+        self._check_resets(reset)
         check_target(self.learning.network, self.learning.streams, y, present)
         present = jnp.asarray(present)
+        if reset is not None and self.horizon:
+            present = present & ~self.queue.crosses_reset(state.delayed, reset)
         rows, noise = next_noise(self.learning, state.noise)
         delayed, target, reach, last = state.delayed, state.target, state.reach, state.last
         learns = self._is_warm(state)
@@ -308,6 +330,13 @@ class OnlineStep(checks.Part):
         check_label(self.learning.network, self.learning.streams, y, present)
         last = None if state.last is None else jnp.where(jnp.asarray(present)[..., None], y, state.last)
         return state._replace(last=last)
+
+    def _check_resets(self, reset: Any) -> None:
+        if reset is not None and not self.resets:
+            raise ValueError(
+                "`reset` was given, and the model was made without resets: make it with "
+                "recurra.OnlineStep(..., resets=True)."
+            )
 
     def _is_warm(self, state: OnlineState) -> Bool[Array, ""]:
         """Whether enough rows have told the scale of the inputs; all streams have seen as many."""

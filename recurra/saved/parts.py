@@ -49,8 +49,20 @@ SIZES, WIDEST = ("n_in", "n", "n_out"), 2**24
 _UNUSUAL = {"nan": math.nan, "inf": math.inf, "-inf": -math.inf}
 
 
+#: fields that parts did not have in earlier versions, and what they were like without
+LATER: dict[str, dict[str, Any]] = {
+    "LearningStep": {"exact_probes": []},
+    "Network": {"head": None},
+    "OnlineStep": {"resets": False},
+}
+
+
 class NotDescribedError(TypeError):
-    """A part is not the library's own, so that a file cannot describe it."""
+    """A part is not the library's own, so that a file cannot describe it. `reason` says which, and why."""
+
+    def __init__(self, reason: str):
+        super().__init__(_refusal(reason))
+        self.reason = reason
 
 
 def register(*kinds: type[Part]) -> None:
@@ -64,8 +76,31 @@ def described(part: Part) -> dict[str, Any]:
     """The part as JSON; `NotDescribedError` if it, or anything in it, is not in the tables."""
     name = type(part).__name__
     if PARTS.get(name) is not type(part):
-        raise NotDescribedError(_refusal(f"{name} is none of the library's own parts"))
+        raise NotDescribedError(f"{name} is none of the library's own parts")
     return {"part": name, "fields": {field: _described(name, field, getattr(part, field)) for field in _fields(part)}}
+
+
+def outlined(value: Any, owner: str = "", field: str = "") -> Any:
+    """The part as `described` has it, but with {"own": class} in the place of all that no file can describe."""
+    if isinstance(value, Part) and PARTS.get(type(value).__name__) is type(value):
+        name = type(value).__name__
+        return {"part": name, "fields": {each: outlined(getattr(value, each), name, each) for each in _fields(value)}}
+    if type(value) is tuple:
+        return [outlined(each, owner, field) for each in value]
+    try:
+        return _described(owner, field, value)
+    except NotDescribedError:
+        return {"own": type(value).__name__}
+
+
+def agree(one: Any, other: Any) -> bool:
+    """Whether two outlines have the same settings, but for fields that only one of them has, as in another version."""
+    match one, other:
+        case {"part": name, "fields": dict(fields)}, {"part": named, "fields": dict(others)}:
+            return name == named and all(agree(fields[each], others[each]) for each in fields if each in others)
+        case list(), list():
+            return len(one) == len(other) and all(map(agree, one, other))
+    return one == other
 
 
 def rebuilt(document: Any) -> Part:
@@ -99,7 +134,7 @@ def _described(owner: str, field: str, value: Any) -> Any:
             return {"function": name}
     name = getattr(value, "__name__", None)
     told = f"a {type(value).__name__}" if name is None else f"the function {name!r}"
-    raise NotDescribedError(_refusal(f"`{field}` of {owner} is {told}, which is none of the library's own"))
+    raise NotDescribedError(f"`{field}` of {owner} is {told}, which is none of the library's own")
 
 
 def _rebuilt(owner: str, field: str, found: Any) -> Any:
@@ -148,13 +183,11 @@ def _as_now(name: str, fields: Mapping[str, Any]) -> Mapping[str, Any]:
     """The fields of a part as they are called now; version 0.1 called some otherwise, and did not have all."""
     match name, fields:
         case "SGD" | "Adam", {"rate": rate, **others}:
-            return {"learning_rate": rate, **others}
+            fields = {"learning_rate": rate, **others}
         case "LearningStep", {"learners": {"dict": {"applied": learner, **probes}}, **others}:
             others = {field: value for field, value in others.items() if field not in ("gaps", "resets")}
-            return {**others, "learner": learner, "probes": {"dict": probes}, "exact_probes": []}
-        case "LearningStep", {**others} if "exact_probes" not in others:
-            return {**others, "exact_probes": []}
-    return fields
+            fields = {**others, "learner": learner, "probes": {"dict": probes}}
+    return {**LATER.get(name, {}), **fields}
 
 
 def _called(kind: type[Part], values: dict[str, Any]) -> Part:

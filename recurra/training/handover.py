@@ -14,7 +14,7 @@ import numpy as np
 from recurra.engine.hardware import core_device, in_words
 from recurra.engine.protocol import Ends
 from recurra.engine.specialise import adopted
-from recurra.network import NetworkWeights
+from recurra.network import Network, NetworkWeights
 from recurra.online.model import Online
 from recurra.online.step import Noise, OnlineState, OnlineStep
 from recurra.saved.parts import NotDescribedError, described, rebuilt
@@ -70,10 +70,10 @@ class Handover:
 
     def model(self, weights: NetworkWeights, row: int | None) -> Online:
         """The model of the seed in this row of `ends`; with None, one that starts with the weights alone."""
-        learning = self._learning()
+        learning = replace(self._known_step(), probes={}, exact_probes=())  # a model has no probes
         with jax.default_device(core_device()):
             weights = jax.tree.map(jnp.asarray, weights)
-            step = OnlineStep(learning, self.horizon, scale_inputs=False, scale_target=False)
+            step = OnlineStep(learning, self.horizon, scale_inputs=False, scale_target=False, resets=self.resets)
             if row is None or self.ends is None:
                 return Online(step, weights=weights)
             learning, states = adopted(learning, _of_applied(self.ends.state))
@@ -82,16 +82,18 @@ class Handover:
             state = self._state(step, first, states, row)
             return Online.continued(step, state, rows=self.steps, waiting=min(self.steps, self.horizon))
 
-    def _learning(self) -> LearningStep:
-        """The step with its applied learner alone, for a stream that may lack labels."""
+    @property
+    def network(self) -> Network:
+        """The network that was trained."""
+        return self._known_step().network
+
+    def _known_step(self) -> LearningStep:
         if self.step is None:
             raise ValueError(
                 "This result came from another process, and a part of its network or its optimizer could not: use an "
-                "optimizer of the library's own, such as recurra.Adam(), or call `online` where the run was."
+                "optimizer of the library's own, such as recurra.Adam(), or call `online` and `save` where the run was."
             )
-        if self.resets:
-            raise ValueError("The task set the state back at times, and an online model cannot: train without `reset`.")
-        return replace(self.step, probes={}, exact_probes=())
+        return self.step
 
     def _state(self, step: OnlineStep, first: OnlineState, learners: dict[str, Any], row: int) -> OnlineState:
         """The state of a model that has seen all rows of the run; `learners` are their states, leaves (seed, ...)."""

@@ -11,6 +11,7 @@ import numpy as np
 from jaxtyping import PyTree
 
 from recurra.network import NetworkWeights
+from recurra.online import files
 from recurra.saved.whole_files import write_whole
 from recurra.step import LearningState
 from recurra.training.handover import Handover, warn_of_weights_alone
@@ -102,7 +103,8 @@ class Result:
 
         It takes rows as the task has them, without any scaling, and has the learner, the optimizer and the horizon of
         the run. It goes on where the run ended: with its weights, network state, traces, optimizer and random numbers.
-        So `learn_many` on the task's next rows does what a longer run would have done, up to rounding. The weights and
+        So `learn_many` on the task's next rows does what a longer run would have done, up to rounding. After a task
+        that sets the network back, rows may say that a sequence begins, `learn_one(x, y, reset=True)`. The weights and
         the state that it starts with have the bits of the run. What comes after has not, since the same sums are
         compiled otherwise. `seed` may be left out if there is only one.
 
@@ -110,20 +112,53 @@ class Result:
         says so. With `best` it starts with the weights alone too: those with the lowest held-out loss. A seed that is
         not there, or whose numbers are not finite, is a ValueError.
         """
-        row = self._row(seed)
-        if self.handover is None:
-            raise ValueError("This result was not made by `train`, and has no network: use recurra.Online.")
+        row, handover = self._row(seed), self._handed_over()
         of_seed = self.weights_of(seed, best)
-        state = None if best or self.handover.ends is None else jax.tree.map(lambda leaf: leaf[row], self.handover.ends)
-        floats = [leaf for leaf in jax.tree.leaves((of_seed, state)) if jnp.issubdtype(leaf.dtype, jnp.floating)]
+        state = None if best or handover.ends is None else jax.tree.map(lambda leaf: leaf[row], handover.ends)
+        self._check_finite(row, (of_seed, state))
+        if state is None and not best:
+            warn_of_weights_alone()
+        return handover.model(of_seed, None if state is None else row)
+
+    def save(self, path: Path | str, seed: int | None = None, best: bool = False) -> None:
+        """Put the trained network of a seed into a file, which `recurra.load` makes a `recurra.TrainedNetwork` of.
+
+        It works after any task. The file has the network and its weights; with `best` those with the lowest held-out
+        loss. To keep the state, the traces and the optimizer too, save the model that goes on learning:
+        `recurra.save(path, result.online(seed))`. `seed` may be left out if there is only one. A seed that is not
+        there, or whose weights are not finite, is a ValueError, and a file that cannot be written a
+        `recurra.SavedFileError`.
+
+        >>> import tempfile
+        >>> network = rc.Network(rc.RNN(n_in=2, n=8), n_out=2)
+        >>> result = rc.train(network, rc.RFLO(), rc.Add(t1=1, t2=2), steps=200)
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     result.save(f"{folder}/network.safetensors")
+        ...     trained = rc.load(f"{folder}/network.safetensors")
+        >>> trained.run(np.zeros((5, 2))).shape
+        (5, 2)
+        """
+        row, network = self._row(seed), self._handed_over().network
+        weights = self.weights_of(seed, best)
+        self._check_finite(row, weights)
+        files.save(path, network, weights)
+
+    def _handed_over(self) -> Handover:
+        if self.handover is None:
+            raise ValueError(
+                "This result was not made by `train`, and has no network: use recurra.Online, or "
+                "recurra.save(path, network, weights)."
+            )
+        return self.handover
+
+    def _check_finite(self, row: int, tree: PyTree) -> None:
+        """Raise unless all numbers of the seed in this row are finite."""
+        floats = [leaf for leaf in jax.tree.leaves(tree) if jnp.issubdtype(leaf.dtype, jnp.floating)]
         if not all(np.isfinite(leaf).all() for leaf in floats):
             raise ValueError(
                 f"The network of seed {self.seeds[row]} is not finite, and cannot go on: choose another seed, or with "
                 "`evaluate` the best weights, best=True."
             )
-        if state is None and not best:
-            warn_of_weights_alone()
-        return self.handover.model(of_seed, None if state is None else row)
 
     def weights_of(self, seed: int | None = None, best: bool = False) -> NetworkWeights:
         """The weights of one seed, as `Network.run` takes them; with `best`, those with its lowest held-out loss.
