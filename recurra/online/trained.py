@@ -126,7 +126,7 @@ def _step(network: Network, weights: NetworkWeights, state: State, x: Array) -> 
     like = _first(network, *x.shape[:-1])
     checks.fits("state", state, like, of="network")  # here, so that it costs nothing once it is compiled
 
-    def step(state: State, x: Array) -> tuple[State, Array]:
+    def step(state: Any, x: Array) -> tuple[State, Array]:
         after, _, output = network.forward(weights, state, x)
         return after, output
 
