@@ -31,8 +31,9 @@ def _first_state(step: OnlineStep, key: PRNGKeyArray, weights: NetworkWeights | 
 
 def _typed(key: int | PRNGKeyArray) -> int | PRNGKeyArray:
     """The key; one made by `jax.random.PRNGKey` as one of `jax.random.key`."""
-    is_raw = isinstance(key, jax.Array) and key.dtype == "uint32" and key.shape == jax.random.PRNGKey(0).shape
-    return jax.random.wrap_key_data(key) if is_raw else key
+    if isinstance(key, jax.Array) and key.dtype == "uint32" and key.shape == jax.random.PRNGKey(0).shape:
+        return jax.random.wrap_key_data(key)
+    return key
 
 
 OBSERVE, FIRST = Kind(("observe",)), Kind(("told", "observe"))

@@ -262,7 +262,7 @@ class OnlineStep(checks.Part):
         A row of another shape is a ValueError.
         """
         self._check_resets(reset)
-        check_row(self.n_in, self.learning.streams, x)
+        check_row(self.n_in, self.learning.streams, x, reset)
         wide = self.learning.over_streams
         before, past = state.inputs, state.past
         stats = before
