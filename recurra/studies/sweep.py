@@ -77,18 +77,17 @@ class Sweep:
 
     def _check_engine(self, batches: "Sequence[Batch]", place: Place) -> None:
         """Raise a `SettingsError` if the on-chip engine is asked for, and cannot run one of these programs."""
-        import jax
-
         from recurra.engine.choosing import engine_of
         from recurra.engine.on_chip.engine import OnChipEngine
         from recurra.engine.on_chip.fits import DoesNotFitError
+        from recurra.engine.settings import having
         from recurra.training.sweep import check_on_chip
 
         engine = engine_of(self.settings[0].engine)
         if isinstance(engine, OnChipEngine) and not _is_here(place):
             engine = OnChipEngine(interpret=True)  # which needs no GPU: whether other machines have one is not known
         try:
-            with jax.enable_x64(self.networks.x64):
+            with having(self.networks.settings):
                 check_on_chip(engine, [batch.program for batch in batches])
         except DoesNotFitError as error:
             raise SettingsError(str(error)) from None
@@ -116,7 +115,7 @@ def networks_of(
     with jax.enable_x64(x64):
         shapes = KnownRows()
         made = [made_of(each, shapes) for each in settings]
-        return Networks(made, seeds, jax.random.key(settings[0].key), engine or settings[0].engine, x64)
+        return Networks(made, seeds, jax.random.key(settings[0].key), engine or settings[0].engine)
 
 
 def made_of(settings: Settings, shapes: Any) -> "Made":

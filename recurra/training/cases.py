@@ -20,6 +20,7 @@ from jaxtyping import PRNGKeyArray
 from recurra.checks import Part
 from recurra.engine.experiment import Experiment, KnownRows
 from recurra.engine.programs import SharedProgram, programs
+from recurra.engine.settings import unusual
 from recurra.learners.base import Learner
 from recurra.network import Network
 from recurra.saved.parts import NotDescribedError, described, rebuilt
@@ -166,7 +167,7 @@ def identities(made: Sequence[Made], found: Sequence[SharedProgram], key: PRNGKe
         text = ""
         for row in program.rows:
             account = Account.of(made[row].case)
-            told = {"key": data, "case": account.told}
+            told = {"key": data, "case": account.told, **unusual(key)}
             known_as = digest = _digest(told)
             if account.unknown:
                 text = text or "".join(program_text(tree.traced, key) for tree in made[row].trees)

@@ -31,7 +31,7 @@ from recurra.training.console import say
 from recurra.training.folder import Groups, Kept
 from recurra.training.interrupts import Asked, Interrupted, asked_to_stop
 from recurra.training.orders import Batch, Networks, network_steps
-from recurra.training.places.base import Computed, Failure, Order, Place
+from recurra.training.places.base import Computed, Failure, Order, Place, ReportError
 from recurra.training.places.dispatching import Local
 from recurra.training.progress import Report
 from recurra.training.progress import progress as show_progress
@@ -132,8 +132,7 @@ def sweep(
     shapes = KnownRows()
     made = [_made({**with_settings(given, settings), **same}, settings, shapes) for settings in points.settings]
     is_here = isinstance(where, Local)
-    doubles = jax.dtypes.canonicalize_dtype(np.float64) == np.float64
-    networks = Networks(made, which, root, runs, doubles, at_once=is_here and folder is None)
+    networks = Networks(made, which, root, runs, at_once=is_here and folder is None)
     _check_records(networks.programs)
     check_on_chip(runs, networks.programs)
     found = Collected((len(made), len(which)))
@@ -214,7 +213,13 @@ def computed(
 ) -> Iterator[tuple[Order, Computed | Failure]]:
     """Each order of these networks with what it came to, in any sequence. `report` is told of network-steps."""
     networks.workers, taken = place.workers(), 0
-    during = lambda done: report(taken + done)
+
+    def during(done: int) -> None:
+        try:
+            report(taken + done)
+        except Exception as error:
+            raise ReportError from error
+
     # Elsewhere the function is imported by its name.
     work = functools.partial(compute, report=during, asked=asked) if isinstance(place, Local) else compute
     for order, found in place.each(work, networks.orders(batches), asked):

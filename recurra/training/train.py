@@ -10,6 +10,7 @@ from recurra import checks
 from recurra.engine.choosing import engine_of
 from recurra.engine.experiment import Experiment, Start
 from recurra.engine.protocol import Engine, Members
+from recurra.engine.settings import unusual
 from recurra.learners.base import Learner
 from recurra.network import Network
 from recurra.step import APPLIED, Optimizer
@@ -135,7 +136,7 @@ def train(
     began = 0 if experiment.began is None else int(experiment.began)
     arguments.warn_if_short(learner, steps - experiment.horizon, began)
 
-    about = {"window": window, "record": sorted(record), "record_every": record_every if record else 1}
+    about = {**unusual(root), "window": window, "record": sorted(record), "record_every": record_every if record else 1}
     if record_into is not None:
         about["record_into"] = type(record_into).__qualname__
     if held_out is not None:

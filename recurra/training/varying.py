@@ -24,7 +24,7 @@ from recurra.learners.base import Learner
 from recurra.step import OPTIMIZERS
 from recurra.step.optimizers import Injected, floating
 from recurra.tasks import TASKS
-from recurra.training.aliases import ALIASES, path_of
+from recurra.training.aliases import ALIASES, is_number, path_of
 
 #: the most points that a sweep may have
 MOST = 10**6
@@ -146,7 +146,7 @@ def _path(path: Any) -> str:
 
 def _is_segment(part: str) -> bool:
     """Whether this may be between two dots: a field, the number of a layer, or the name of a learner."""
-    return part.replace("-", "_").isidentifier() or part.isdigit()
+    return part.replace("-", "_").isidentifier() or is_number(part)
 
 
 def _check_once(names: Collection[str]) -> None:

@@ -171,6 +171,19 @@ def test_a_network_that_diverges_is_marked_and_costs_no_other():
     assert np.isfinite(data.final_loss.sel(optimizer=0.01)).all()
 
 
+def test_an_exception_from_progress_ends_the_sweep_at_once():
+    told = []
+
+    def report(done):
+        told.append(done)
+        if done > 0:
+            raise ZeroDivisionError("mine")
+
+    with pytest.raises(ZeroDivisionError, match="mine"):
+        swept({"optimizer": [0.01]}, steps=5000, progress=report)
+    assert sum(done > 0 for done in told) == 1
+
+
 @pytest.mark.parametrize("number", [signal.SIGINT, pytest.param(signal.SIGTERM, marks=pytest.mark.slow)])
 def test_a_sweep_that_is_interrupted_leaves_what_it_has(number):
     vary = {"learner": [rc.RFLO(), rc.UORO()]}
