@@ -175,7 +175,7 @@ class Collected:
         self, name: str, at: tuple[np.ndarray, ...], new: np.ndarray, dims: tuple[str, ...] = (), none: Any = np.nan
     ) -> None:
         """Write rows. The first axis of some may be shorter than that of all: a run may stop, and records come late."""
-        whole = (len(self.axes[dims[0]]), *new.shape[2:]) if dims else ()
+        whole = (self.axes[dims[0]].shape[-1], *new.shape[2:]) if dims else ()
         if name not in self.values:
             self.values[name] = np.full((*self._shape, *whole), none, new.dtype)
             if dims:

@@ -245,11 +245,6 @@ class Kept:
             line = f"Some networks in {self.groups.folder} were computed with other versions: {told}. "
             warn(f"{line}{same_settings(unknown)}, and they are taken as they are; their last bits may differ.")
 
-    def done(self) -> set[tuple[int, int]]:
-        """The networks that are finished, each a point's number and a seed."""
-        seeds = self._networks.seeds
-        return {(point, seeds[column]) for _, places in self.read() for (point, column), _ in places}
-
     def has_all(self) -> bool:
         """Whether all networks in the folder are networks of this sweep."""
         return all({row for _, row in self.places(group)} == {*range(len(group.known_as))} for group in self.groups)

@@ -19,6 +19,7 @@ from recurra.engine.programs import SharedProgram, programs
 from recurra.engine.protocol import Engine
 from recurra.engine.settings import having, settings
 from recurra.engine.tuning import FIXED_MEMBERS
+from recurra.training import arguments
 from recurra.training.cases import Identity, Made, Sent, identities
 from recurra.training.computing import compute
 from recurra.training.places.base import Computed, Member, Order, State, versions
@@ -61,6 +62,8 @@ class Networks:
         at_once: bool = False,
     ):
         self.made, self.seeds, self.key, self.engine, self._at_once = made, seeds, key, engine, at_once
+        for each in made:
+            arguments.warn_if_short(each.case.learner, each.case.steps - each.case.task.horizon)
         #: JAX's settings, which are those of all orders
         self.settings = settings()
         self.programs = programs([each.trees for each in made])
