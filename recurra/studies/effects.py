@@ -5,8 +5,9 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from recurra.studies.blueprints import blueprints
-from recurra.studies.language import find, kinds_at, settable, table_of
+from recurra.studies.language import find, kinds_at, settable
 from recurra.training.aliases import is_number, name_of, path_of
+from recurra.training.choices import table_of
 
 
 def decides(name: str) -> bool:

@@ -15,9 +15,10 @@ import functools
 import math
 from collections.abc import Collection, Iterator
 from dataclasses import MISSING, dataclass
-from typing import Any, Literal, get_args
+from typing import Any, Literal
 
 from recurra.training.aliases import ALIASES, is_number, name_of, path_of
+from recurra.training.choices import choices_of, fields_of, table_of, types_of, word_for
 
 Kind = Literal["number", "text", "flag"]
 
@@ -137,58 +138,6 @@ def learners_of(names: Any) -> tuple[str, ...]:
     return tuple(names)
 
 
-def table_of(path: str) -> dict[str, Any]:
-    """What may stand at the beginning of a path, by name; nothing where no path begins so."""
-    import recurra
-
-    tables = {
-        "task": recurra.TASKS,
-        "optimizer": recurra.OPTIMIZERS,
-        "learner": recurra.LEARNERS,
-        "network": {"network": recurra.Network},
-        "engine": {name: name for name in recurra.ENGINES},  # an engine has no settings here
-    }
-    return tables.get(path, {})
-
-
-@functools.cache
-def parts() -> dict[str, type]:
-    """All parts that may stand in the field of another, by name."""
-    import recurra
-    from recurra import cells
-    from recurra.checks import command_name
-
-    some = (recurra.FiringRate, recurra.ThroughLayers, recurra.RandomTargets, recurra.LocalLosses, recurra.Stack)
-    own = {command_name(kind): kind for kind in (*some, cells.Sparsely, cells.WithoutSelf)}
-    return {**recurra.CELLS, **recurra.LOSSES, **recurra.LEARNERS, **own}
-
-
-@functools.cache
-def fields_of(kind: type) -> dict[str, dataclasses.Field]:
-    """The fields of a part that its constructor takes."""
-    return {each.name: each for each in dataclasses.fields(kind) if each.init}
-
-
-@functools.cache
-def choices_of(kind: type, name: str) -> dict[str, Any]:
-    """What may stand in a field of a part, by name: functions and classes of parts. Nothing for numbers and flags."""
-    from recurra.checks import Part
-    from recurra.saved.parts import FUNCTIONS
-
-    if name == "dtype":
-        return {"float32": "float32", "float64": "float64"}
-    types = [each for each in _types(fields_of(kind)[name]) if isinstance(each, type)]
-    bases = tuple(each for each in types if issubclass(each, Part))
-    functions = {full.rpartition(".")[2]: function for full, function in FUNCTIONS.get(name, {}).items()}
-    draws = lambda part: name == "w_rec" and part.__module__ == "recurra.cells.initial"
-    return functions | {word: part for word, part in parts().items() if issubclass(part, bases) or draws(part)}
-
-
-def _types(about: dataclasses.Field) -> tuple[Any, ...]:
-    """The types of a field: each of a union."""
-    return get_args(about.type) or (about.type,)
-
-
 def settable(path: str, kind: Any) -> dict[str, dataclasses.Field]:
     """The fields that can be set of what stands at a path: none of a function. Only a target's inputs can be set."""
     free = {"n_in"} if path.startswith("task.target") else set()
@@ -247,11 +196,11 @@ def find(name: str) -> Setting:
     if choices := kinds_at(path):
         of_parts = any(isinstance(each, type) for each in choices.values())
         return Setting(name, "text", False, word_for(default), tuple(choices), of_parts=of_parts)
-    if bool in _types(about):
+    if bool in types_of(about):
         return Setting(name, "flag", False, default)
     from recurra.saved.parts import SIZES, WIDEST
 
-    whole, most = float not in _types(about), WIDEST if about.name in SIZES else None
+    whole, most = float not in types_of(about), WIDEST if about.name in SIZES else None
     return Setting(name, "number", whole, default if whole or default is None else float(default), most=most)
 
 
@@ -282,16 +231,6 @@ def not_found(path: str) -> ValueError:
     if above == "learner" and known + 1 < len(segments):
         return ValueError(f"`learner.{segment}` is not a learner: {options(segment, table_of('learner'))}")
     return ValueError(f"`{name}` is not a setting of `{name_of(above)}`: {options(segment, fields)}")
-
-
-def word_for(value: Any) -> Any:
-    """A setting as files have it: a part or a function by its name."""
-    from recurra.checks import Part, command_name
-
-    if isinstance(value, Part):
-        about = getattr(value, "about", None)
-        return about.id if about else command_name(type(value))
-    return value.__name__ if callable(value) else value
 
 
 def default_of(path: str, about: dataclasses.Field) -> Any:

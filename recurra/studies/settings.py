@@ -10,10 +10,11 @@ from typing import Any
 
 from recurra.studies.blueprints import blueprints
 from recurra.studies.effects import effective, in_vain
-from recurra.studies.language import OF_STUDIES, RUN, SettingsError, find, learners_of, table_of
+from recurra.studies.language import OF_STUDIES, RUN, SettingsError, find, learners_of
 from recurra.studies.reading import lines
 from recurra.studies.reading.problems import TYPED, Positions, Problems, named_in, parsed
 from recurra.studies.reading.tables import entries, fixed_entries, is_new
+from recurra.training.choices import table_of
 
 #: the most bytes that a file of settings may have
 LONGEST = 1_000_000

@@ -38,7 +38,7 @@ from recurra.training.progress import progress as show_progress
 from recurra.training.recording import RecordFunction
 from recurra.training.result import with_long_names
 from recurra.training.train import LEARNING_RATE
-from recurra.training.varying import POINT, SweepPoints, with_settings
+from recurra.training.varying import POINT, NoEffectError, SweepPoints, with_settings
 
 if TYPE_CHECKING:
     import xarray
@@ -75,19 +75,20 @@ def sweep(
 
     `vary` maps settings to their values. A setting is an argument, or a field of one, by its path: "optimizer",
     "learner", "learner.perturbation", "network.cell.alpha", "task.t1", "streams". Values are a list, or map names to
-    things that are no numbers, such as {"add": recurra.Add(), "mimic": ...}. A learner, task or optimizer with its
-    defaults may be given by its registered name, as {"learner": ["rflo", "uoro"]}. All combinations are taken. For
-    points that make no grid, such as draws at random, `vary` is a list of dictionaries. The numbers of an Optax
-    optimizer vary if `optax.inject_hyperparams` made it, as "optimizer.learning_rate". All other arguments are those of
-    `recurra.train`.
+    things that are no numbers, such as {"add": recurra.Add(), "mimic": ...}. Parts of the library with their
+    defaults, and its functions, may be given by name, as {"learner": ["rflo", "uoro"]} or {"network.cell.w_rec":
+    ["gaussian"]}; a cell then has the size and the type of the network's. All combinations are taken, without what has
+    no effect in them, such as "learner.kernl.perturbation" where another learner learns. For points that make no grid,
+    such as draws at random, `vary` is a list of dictionaries. The numbers of an Optax optimizer vary if
+    `optax.inject_hyperparams` made it, as "optimizer.learning_rate". All other arguments are those of `recurra.train`.
 
     Networks that differ in numbers alone share one compiled program. On cores, a network has the bits that it would
     have alone, in any other sweep, or with more cores of the same kind: see `alike` of `recurra.ScanEngine`.
 
-    The data set has a dimension for each setting that varies, or one called "point"; then "seed", and "step" for the
-    ends of loss windows. `loss` is the mean over a window, `final_loss` over the last tenth of the steps; it is nan
-    where a network diverged, and `diverged_at` is the step at which it did, -1 for none. What is recorded is under
-    `record.NAME`. With `evaluate` there are `evaluated_loss` and `best_step`.
+    The data set has a dimension for each setting that varies, or one called "point" where they make no grid; then
+    "seed", and "step" for the ends of loss windows. `loss` is the mean over a window, `final_loss` over the last tenth
+    of the steps; it is nan where a network diverged, and `diverged_at` is the step at which it did, -1 for none. What
+    is recorded is under `record.NAME`. With `evaluate` there are `evaluated_loss` and `best_step`.
 
     With a `folder`, networks are kept there in groups as they are finished, and the same call goes on from what is
     there, after any end. So does a call with more points, more seeds or other settings: what the folder has of its
@@ -116,8 +117,8 @@ def sweep(
     case = Case.of(
         network, learner, task, optimizer, steps, window, streams, probes, record, record_every, *looks, exact_probes
     )
-    shapes, is_here = KnownRows(), isinstance(where, Local)
-    made = [_made(case, settings, shapes) for settings in points.settings]
+    is_here = isinstance(where, Local)
+    points, made = _made(case, points)
     networks = Networks(made, which, root, runs, at_once=is_here and folder is None)
     _check_records(networks.programs)
     check_on_chip(runs, networks.programs)
@@ -254,16 +255,31 @@ def _place_of(place: Any) -> Place:
     return place
 
 
-def _made(case: Case, settings: Mapping[str, Any], shapes: KnownRows) -> Made:
-    """What one point trains."""
-    try:
-        given = {name: getattr(case, name) for name in VARYING}
-        return replace(case, **with_settings(given, settings)).made(shapes)
-    except (ValueError, TypeError) as error:
-        if not settings:
-            raise
-        told = ", ".join(f"{path} = {value!r:.60}" for path, value in settings.items())
-        raise type(error)(f"{error} This is at the point {told}.") from error
+def _made(case: Case, points: SweepPoints) -> tuple[SweepPoints, list[Made]]:
+    """What each point trains.
+
+    What has no effect at a point of a grid is left out of it. Points that then coincide are taken once, and are a list.
+    """
+    given, shapes = {name: getattr(case, name) for name in VARYING}, KnownRows()
+    found: dict[str, tuple[dict[str, Any], dict[str, Any], Made]] = {}
+    missing: dict[str, NoEffectError] = {}
+    for settings, labels in zip(points.settings, points.labels, strict=True):
+        left_out: dict[str, NoEffectError] = {}
+        try:
+            arguments = with_settings(given, settings, None if points.dimensions is None else left_out)
+            labels = {path: label for path, label in labels.items() if path not in left_out}
+            missing |= left_out
+            if repr(labels) not in found:
+                found[repr(labels)] = settings, labels, replace(case, **arguments).made(shapes)
+        except (ValueError, TypeError) as error:
+            if not settings:
+                raise
+            told = ", ".join(f"{path} = {value!r:.60}" for path, value in settings.items())
+            raise type(error)(f"{error} This is at the point {told}.") from error
+    settings, labels, made = map(list, zip(*found.values(), strict=True))
+    for path in missing.keys() - {path for each in labels for path in each}:
+        raise missing[path]
+    return SweepPoints(settings, labels, None) if missing else points, made
 
 
 def _check_records(found: Sequence[SharedProgram]) -> None:

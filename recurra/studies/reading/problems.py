@@ -6,9 +6,10 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
-from recurra.studies.language import SettingsError, table_of
+from recurra.studies.language import SettingsError
 from recurra.studies.reading.lines import Path, lines_of
 from recurra.training.aliases import path_of
+from recurra.training.choices import table_of
 
 #: the path of what is typed on the command line, and written in no file
 TYPED: Path = (-1,)
