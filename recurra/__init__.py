@@ -24,7 +24,10 @@ if not TYPE_CHECKING:  # a type checker that sees a `__getattr__` would accept e
             return _public_names()
         if not name.startswith("_"):
             if find_spec(f"recurra.{name}"):  # a room, which `recurra.public` may just be importing
-                return import_module(f"recurra.{name}")
+                try:
+                    return import_module(f"recurra.{name}")
+                except ImportError as error:  # it needs an extra, and `hasattr` is to be answered
+                    raise AttributeError(str(error)) from error
             if name in _public_names():
                 globals()[name] = value = getattr(import_module("recurra.public"), name)
                 return value

@@ -20,7 +20,7 @@ from recurra.cli.streams import closing, complain
 from recurra.cli.studies import show_command, sweep_command, tune_command
 from recurra.cli.tables import for_programs, print_table, printed, rows_of_settings
 from recurra.cli.train import is_of_same_command, number, pair_of, run, word
-from recurra.studies.language import top_names
+from recurra.studies.language import not_found, top_names
 from recurra.studies.parts import allow, build, full_configuration
 from recurra.studies.settings import SettingsError, checked, read_toml
 from recurra.training.console import say
@@ -106,7 +106,9 @@ def settings_command(
     path: Annotated[str, typer.Argument(help="Where to begin, such as task or network.cell.", metavar="PATH")] = "",
 ) -> None:
     """List the settings of a run: paths for --set, study files and `rc.sweep`, short names, and what each may be."""
-    print_table(("Setting", "May be", "Default", "Of"), list(rows_of_settings(path)))
+    if not (rows := list(rows_of_settings(path))):
+        raise SettingsError(str(not_found(path)))
+    print_table(("Setting", "May be", "Default", "Of"), rows)
 
 
 @app.command("train")

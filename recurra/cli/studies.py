@@ -167,13 +167,14 @@ def _estimate(study: Any, out: Path) -> None:
     folder, sweep = Folder(out), Sweep(study)
     if (out / FILE).is_file():  # nothing is written: it may be of another study, which this one extends
         folder.is_extended(study, lambda groups: sweep.kept(groups).has_all())
-    done = sweep.kept(folder.groups).done()
-    found = sweep.estimate(sweep.networks.batches(done))
+    missing = sweep.missing(folder)
+    found = sweep.estimate(missing)
     networks = len(sweep.points) * len(study.seeds)
+    done = networks - sum(len(batch.members) for batch in missing)
     compiling = f"{_duration(found['compile_seconds'])} of it to compile"
     rows = {
         "Networks": f"{networks:,} ({counted(len(sweep.points), 'point')}, {counted(len(study.seeds), 'seed')})",
-        **({"Finished": f"{len(done):,}"} if done else {}),
+        **({"Finished": f"{done:,}"} if done else {}),
         "Programs": f"{found['programs']:,}",
         "Network-steps": f"{found['network_steps']:,}",
         "About": f"{_duration(found['seconds'])} on this machine, {compiling}",

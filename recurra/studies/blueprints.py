@@ -8,8 +8,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from recurra.studies.language import DEFAULTS, RUN, choices_of, default_of, settable, table_of, word_for
+from recurra.studies.language import DEFAULTS, RUN, default_of, settable
 from recurra.training.aliases import path_of
+from recurra.training.choices import choices_of, table_of, word_for
 
 
 @dataclass(frozen=True)

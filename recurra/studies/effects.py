@@ -5,8 +5,9 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from recurra.studies.blueprints import blueprints
-from recurra.studies.language import find, kinds_at, settable, table_of
-from recurra.training.aliases import name_of, path_of
+from recurra.studies.language import find, kinds_at, settable
+from recurra.training.aliases import is_number, name_of, path_of
+from recurra.training.choices import table_of
 
 
 def decides(name: str) -> bool:
@@ -42,11 +43,11 @@ def in_vain(name: str, runs: Iterable[Mapping[str, Any]]) -> str:
             # A single layer becomes as many as are told apart.
             few = range(2, int(segments[place + 1]) + 1) if field == "cells" else (1,)
             above, fits = "layers", lambda count, few=few: count not in few
-        elif above == "learner" or field.isdigit() or len(kinds) < 2:  # it could not be another part
+        elif above == "learner" or is_number(field) or len(kinds) < 2:  # it could not be another part
             continue
         else:
             fits = lambda word, kinds=kinds, above=above, field=field: field in settable(above, kinds.get(word))
-            if segments[place - 1].isdigit() and not any(above in run for run in runs):
+            if is_number(segments[place - 1]) and not any(above in run for run in runs):
                 above = "network.cell"  # a layer is of the kind of all layers if nothing else is said
         seen = list(dict.fromkeys(run[above] for run in runs if above in run))
         if seen and not any(map(fits, seen)):

@@ -15,21 +15,31 @@ import functools
 import math
 from collections.abc import Collection, Iterator
 from dataclasses import MISSING, dataclass
-from typing import Any, Literal, get_args
+from typing import Any, Literal
 
-from recurra.training.aliases import ALIASES, name_of, path_of
+from recurra.training.aliases import ALIASES, is_number, name_of, path_of
+from recurra.training.choices import choices_of, fields_of, table_of, types_of, word_for
 
 Kind = Literal["number", "text", "flag"]
 
 #: whole numbers that the floats of a data set hold exactly
 LARGEST = 2**53
+#: layers of a network, and segments of a path, where no one needs more
+MOST_LAYERS, MOST_SEGMENTS = 100, 40
 #: defaults that are not those of the classes, by path or by the name of a field
 DEFAULTS: dict[str, Any] = {
     **{"task": "add", "network.cell": "rnn", "optimizer": "sgd", "engine": "auto"},
     **{"n": 32, "dtype": "float32", "optimizer.learning_rate": 1e-4, "task.target.n_in": 32},
 }
-#: tables of a file
-TABLES = ("set", "samples", "vary", "points", "tune")
+#: what belongs to the file of a study, and tables of a file
+OF_STUDIES = ("samples", "vary", "points", "tune")
+TABLES = ("set", *OF_STUDIES)
+#: names of 0.1, and the paths that took their place
+OLD = {
+    **{name: f"task.{name}" for name in ("t1", "t2", "stretch", "sampled", "outputs")},
+    **{"inputs": "task.target.n_in", "random_feedback": "network.random_feedback"},
+    **{"task_options": "task", "cell_options": "network.cell"},
+}
 #: fields that follow from others
 DERIVED = {"n_in": "inputs follow from the task or the layer below", "n_out": "outputs follow from the task"}
 
@@ -92,7 +102,7 @@ RUN = {
     # Steps each seed learns for.
     "steps": counted("steps", 100_000, most=2**31 - 1),
     # Independent repetitions, trained at once.
-    "seeds": counted("seeds", 20),
+    "seeds": counted("seeds", 20, most=2**32),
     # Parallel streams that share a seed's weights; as many as the task's data come in.
     "streams": counted("streams"),
     # Steps a kept loss is averaged over; a hundredth of the run.
@@ -100,7 +110,7 @@ RUN = {
     # Start of all random numbers. JAX keeps only 32 bits of it, so a larger one would silently repeat another's run.
     "key": counted("key", 0, least=0, most=2**32 - 1),
     # Recurrent layers: each is a cell with the settings of `network.cell`.
-    "layers": counted("layers", 1),
+    "layers": counted("layers", 1, most=MOST_LAYERS),
 }
 
 
@@ -126,58 +136,6 @@ def learners_of(names: Any) -> tuple[str, ...]:
         if list(names).count(name) > 1:
             raise ValueError(f"`learners` must be different, and {name!r} is there {list(names).count(name)} times.")
     return tuple(names)
-
-
-def table_of(path: str) -> dict[str, Any]:
-    """What may stand at the beginning of a path, by name; nothing where no path begins so."""
-    import recurra
-
-    tables = {
-        "task": recurra.TASKS,
-        "optimizer": recurra.OPTIMIZERS,
-        "learner": recurra.LEARNERS,
-        "network": {"network": recurra.Network},
-        "engine": {name: name for name in recurra.ENGINES},  # an engine has no settings here
-    }
-    return tables.get(path, {})
-
-
-@functools.cache
-def parts() -> dict[str, type]:
-    """All parts that may stand in the field of another, by name."""
-    import recurra
-    from recurra import cells
-    from recurra.checks import command_name
-
-    some = (recurra.FiringRate, recurra.ThroughLayers, recurra.RandomTargets, recurra.LocalLosses, recurra.Stack)
-    own = {command_name(kind): kind for kind in (*some, cells.Sparsely, cells.WithoutSelf)}
-    return {**recurra.CELLS, **recurra.LOSSES, **recurra.LEARNERS, **own}
-
-
-@functools.cache
-def fields_of(kind: type) -> dict[str, dataclasses.Field]:
-    """The fields of a part that its constructor takes."""
-    return {each.name: each for each in dataclasses.fields(kind) if each.init}
-
-
-@functools.cache
-def choices_of(kind: type, name: str) -> dict[str, Any]:
-    """What may stand in a field of a part, by name: functions and classes of parts. Nothing for numbers and flags."""
-    from recurra.checks import Part
-    from recurra.saved.parts import FUNCTIONS
-
-    if name == "dtype":
-        return {"float32": "float32", "float64": "float64"}
-    types = [each for each in _types(fields_of(kind)[name]) if isinstance(each, type)]
-    bases = tuple(each for each in types if issubclass(each, Part))
-    functions = {full.rpartition(".")[2]: function for full, function in FUNCTIONS.get(name, {}).items()}
-    draws = lambda part: name == "w_rec" and part.__module__ == "recurra.cells.initial"
-    return functions | {word: part for word, part in parts().items() if issubclass(part, bases) or draws(part)}
-
-
-def _types(about: dataclasses.Field) -> tuple[Any, ...]:
-    """The types of a field: each of a union."""
-    return get_args(about.type) or (about.type,)
 
 
 def settable(path: str, kind: Any) -> dict[str, dataclasses.Field]:
@@ -206,7 +164,7 @@ def kinds_at(path: str) -> dict[str, Any] | None:
 def _fields_at(path: str) -> list[tuple[type, dataclasses.Field]]:
     """The fields to which a path may lead, each with the part that has it; a layer is in the field of all layers."""
     above, _, last = path.rpartition(".")
-    if last.isdigit() and above.endswith(".cells"):
+    if is_number(last) and above.endswith(".cells"):
         return _fields_at(above)
     owners = [(kind, settable(above, kind)) for kind in (kinds_at(above) or {}).values()]
     return [(kind, fields[last]) for kind, fields in owners if last in fields]
@@ -217,27 +175,41 @@ def find(name: str) -> Setting:
     """The setting of that name or path; a ValueError, with what could have been meant, if there is none."""
     path = path_of(name)
     name = name_of(path)
+    segments = path.split(".")
+    if len(segments) > MOST_SEGMENTS:
+        told = f"{len(segments):,} names, and no setting has more than {MOST_SEGMENTS}"
+        raise ValueError(f"`{name:.60}…` is not a setting: its path has {told}.")
+    if layer := next((each for each in segments if is_number(each) and int(each[:9]) >= MOST_LAYERS), None):
+        raise ValueError(
+            f"`{name:.60}` is a setting of layer {layer:.20}, and a network has at most {MOST_LAYERS:,} layers, from 0 "
+            f"to {MOST_LAYERS - 1}."
+        )
     if path in RUN:
         return RUN[path]
     if path in ("task", "optimizer", "engine"):
         return Setting(name, "text", False, DEFAULTS[path], tuple(table_of(path)), of_parts=path != "engine")
     fields = _fields_at(path)
     if not fields or path.endswith(".cells"):
-        raise _not_found(name, path)
+        raise not_found(path)
     _, about = fields[0]
     default = default_of(path, about)
     if choices := kinds_at(path):
         of_parts = any(isinstance(each, type) for each in choices.values())
         return Setting(name, "text", False, word_for(default), tuple(choices), of_parts=of_parts)
-    if bool in _types(about):
+    if bool in types_of(about):
         return Setting(name, "flag", False, default)
-    whole = float not in _types(about)
-    return Setting(name, "number", whole, default if whole or default is None else float(default))
+    from recurra.saved.parts import SIZES, WIDEST
+
+    whole, most = float not in types_of(about), WIDEST if about.name in SIZES else None
+    return Setting(name, "number", whole, default if whole or default is None else float(default), most=most)
 
 
-def _not_found(name: str, path: str) -> ValueError:
+def not_found(path: str) -> ValueError:
     """Why there is no setting at a path, with what could have been meant."""
-    segments = path.split(".")
+    name, segments = name_of(path), path.split(".")
+    if segments[0] in OLD:
+        now = ".".join([OLD[segments[0]], *segments[1:]])
+        return ValueError(f"`{name}` was a name of recurra 0.1, and is `{now}` now: docs/migration.md has the others.")
     if not table_of(segments[0]):
         told = options(segments[0], ["learners", *top_names(), *TABLES])
         return ValueError(f"`{segments[0]}` is not a setting: {told}")
@@ -261,16 +233,6 @@ def _not_found(name: str, path: str) -> ValueError:
     return ValueError(f"`{name}` is not a setting of `{name_of(above)}`: {options(segment, fields)}")
 
 
-def word_for(value: Any) -> Any:
-    """A setting as files have it: a part or a function by its name."""
-    from recurra.checks import Part, command_name
-
-    if isinstance(value, Part):
-        about = getattr(value, "about", None)
-        return about.id if about else command_name(type(value))
-    return value.__name__ if callable(value) else value
-
-
 def default_of(path: str, about: dataclasses.Field) -> Any:
     """What a field is when nothing is said; None if its part decides."""
     own = None if about.default is MISSING else about.default
@@ -288,6 +250,10 @@ def every_setting(beginning: str = "") -> Iterator[tuple[Setting, list[str]]]:
     for name in (*RUN, "engine", "task", "optimizer"):
         if name.startswith(beginning):
             yield find(name), ["a run"]
+    above, _, last = beginning.rpartition(".")
+    having = [word for word, kind in (kinds_at(above) or {}).items() if last in settable(above, kind)]
+    if having and last != "cells":
+        yield find(beginning), having
     roots = ["task", "network", "optimizer", "network.cell", *(f"learner.{name}" for name in table_of("learner"))]
     roots += [beginning] if _fields_at(beginning) else []
     for path in dict.fromkeys(root for root in roots if f"{root}.".startswith(beginning)):

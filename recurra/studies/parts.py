@@ -4,9 +4,10 @@ import functools
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from recurra.studies.blueprints import Blueprint, blueprints
-from recurra.studies.language import RUN, fields_of, word_for
+from recurra.studies.language import RUN
 from recurra.studies.settings import Settings
 from recurra.training.aliases import name_of
+from recurra.training.choices import fields_of, word_for
 
 if TYPE_CHECKING:
     from recurra.cells import Cell

@@ -10,10 +10,11 @@ from typing import Any
 
 from recurra.studies.blueprints import blueprints
 from recurra.studies.effects import effective, in_vain
-from recurra.studies.language import RUN, SettingsError, find, learners_of, table_of
+from recurra.studies.language import OF_STUDIES, RUN, SettingsError, find, learners_of
 from recurra.studies.reading import lines
 from recurra.studies.reading.problems import TYPED, Positions, Problems, named_in, parsed
 from recurra.studies.reading.tables import entries, fixed_entries, is_new
+from recurra.training.choices import table_of
 
 #: the most bytes that a file of settings may have
 LONGEST = 1_000_000
@@ -56,7 +57,10 @@ def checked(
     Those `typed` on the command line override them. Where learners are, settings of others are left out.
     """
     problems = Problems(positions or Positions())
-    written = fixed_entries({name: value for name, value in given.items() if name != "learners"}, problems)
+    for name in given.keys() & {*OF_STUDIES}:
+        told = f"`{name}` belongs to the file of a study, which `recurra sweep` carries out: run that, or leave it out."
+        problems.add((name,), told)
+    written = fixed_entries({n: value for n, value in given.items() if n not in ("learners", *OF_STUDIES)}, problems)
     own = [entry for name, value in typed if name != "learners" for entry in entries({name: value}, TYPED, problems)]
     chosen = dict(typed).get("learners")
     where = ("learners",) if chosen is None else TYPED

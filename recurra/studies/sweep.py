@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     import xarray
 
     from recurra.training.cases import Made
+    from recurra.training.computing import Collected
     from recurra.training.orders import Batch, Networks
 
 
@@ -29,6 +30,7 @@ class Sweep:
         self.study, self.points = study, study.points()
         self.settings = [study.settings(point) for point in self.points]
         self._kept: Kept | None = None
+        self._found: Collected | None = None
 
     @functools.cached_property
     def networks(self) -> "Networks":
@@ -38,8 +40,22 @@ class Sweep:
     def kept(self, groups: Groups) -> Kept:
         """What a folder has of the networks."""
         if self._kept is None or self._kept.groups is not groups:
-            self._kept = Kept(groups, self.networks)
+            self._kept, self._found = Kept(groups, self.networks), None
         return self._kept
+
+    def found(self, folder: Folder) -> "Collected":
+        """What there is of the networks: what a folder has of them, and what was computed since it was first read."""
+        from recurra.training.sweep import found_of
+
+        kept = self.kept(folder.groups)
+        self._found = found_of(self.networks, kept) if self._found is None else self._found
+        return self._found
+
+    def missing(self, folder: Folder) -> "list[Batch]":
+        """The networks that are to be computed."""
+        from recurra.training.sweep import done
+
+        return self.networks.batches(done(self.networks, self.found(folder)))
 
     def run(self, folder: Folder, place: Place) -> list[dict[str, Any]]:
         """Compute all that is missing, and keep each group as it is finished; what failed, and why.
@@ -48,19 +64,17 @@ class Sweep:
         """
         from recurra.training.sweep import carry_out
 
-        kept = self.kept(folder.groups)
-        done = kept.done()
-        self._check_engine(self.networks.batches(done), place)
+        self._check_engine(self.missing(folder), place)
         count = len(self.points) * len(self.study.seeds)
         label = f"{count:,} network{'s' * (count != 1)}"
-        ended = carry_out(self.networks, done, place, kept, label, True)
+        ended = carry_out(self.networks, self.found(folder), self.kept(folder.groups), place, label, True)
         if ended.signal:
             raise Interrupted("The study was stopped.", self.dataset(folder), ended.signal)
         return [{"points": list(order.points), "reason": failure.reason} for order, failure in ended.failures]
 
     def dataset(self, folder: Folder) -> "xarray.Dataset":
-        """All that is kept, as one data set."""
-        return whole(self.study, self.points, list(self.kept(folder.groups).read()), folder.recall())
+        """All that is found, as one data set."""
+        return whole(self.study, self.points, self.found(folder), folder.recall())
 
     def estimate(self, batches: "Sequence[Batch]") -> dict[str, Any]:
         """How long it will take, from a short probe of each program on this machine."""
@@ -77,18 +91,17 @@ class Sweep:
 
     def _check_engine(self, batches: "Sequence[Batch]", place: Place) -> None:
         """Raise a `SettingsError` if the on-chip engine is asked for, and cannot run one of these programs."""
-        import jax
-
         from recurra.engine.choosing import engine_of
         from recurra.engine.on_chip.engine import OnChipEngine
         from recurra.engine.on_chip.fits import DoesNotFitError
+        from recurra.engine.settings import having
         from recurra.training.sweep import check_on_chip
 
         engine = engine_of(self.settings[0].engine)
         if isinstance(engine, OnChipEngine) and not _is_here(place):
             engine = OnChipEngine(interpret=True)  # which needs no GPU: whether other machines have one is not known
         try:
-            with jax.enable_x64(self.networks.x64):
+            with having(self.networks.settings):
                 check_on_chip(engine, [batch.program for batch in batches])
         except DoesNotFitError as error:
             raise SettingsError(str(error)) from None
@@ -116,7 +129,7 @@ def networks_of(
     with jax.enable_x64(x64):
         shapes = KnownRows()
         made = [made_of(each, shapes) for each in settings]
-        return Networks(made, seeds, jax.random.key(settings[0].key), engine or settings[0].engine, x64)
+        return Networks(made, seeds, jax.random.key(settings[0].key), engine or settings[0].engine)
 
 
 def made_of(settings: Settings, shapes: Any) -> "Made":
@@ -126,14 +139,8 @@ def made_of(settings: Settings, shapes: Any) -> "Made":
 
     parts = build(settings)
     (learner,) = parts.learners.values()
-    window = window_of(settings)
-    case = Case(parts.network, learner, parts.task, parts.optimizer, settings.steps, window, settings.streams)
-    return case.made(shapes)
-
-
-def window_of(settings: Settings) -> int:
-    """The steps that a kept loss is averaged over."""
-    return settings.window or max(settings.steps // 100, 1)
+    case = parts.network, learner, parts.task, parts.optimizer, settings.steps, settings.window, settings.streams
+    return Case.of(*case).made(shapes)
 
 
 def made_by(place: str, failures: list[dict[str, Any]]) -> dict[str, Any]:

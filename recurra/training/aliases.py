@@ -13,6 +13,11 @@ ALIASES = {
 _NAMES = {path: alias for alias, path in ALIASES.items()}
 
 
+def is_number(segment: str) -> bool:
+    """Whether a segment of a path is the number of a layer, counted from 0 and written as Python does."""
+    return segment.isascii() and segment.isdecimal() and (segment == "0" or segment[0] != "0")
+
+
 def path_of(name: str) -> str:
     """The path that a name stands for; a path stands for itself."""
     first, dot, rest = name.partition(".")

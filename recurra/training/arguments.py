@@ -94,6 +94,11 @@ def named(name: str, mapping: Mapping[str, Any] | None) -> dict[str, Any]:
     )
 
 
+def window_of(window: int | None, steps: int) -> int:
+    """The steps that a kept loss is averaged over: a hundredth of a run if nothing is said."""
+    return checks.whole_number("`window`", max(steps // 100, 1) if window is None else window)
+
+
 def which(seeds: int | Sequence[int]) -> Sequence[int]:
     """The seeds themselves, from their number or from a list of them."""
     if isinstance(seeds, np.ndarray | jax.Array):

@@ -17,9 +17,11 @@ import jax
 import numpy as np
 from jaxtyping import PRNGKeyArray
 
+from recurra import checks
 from recurra.checks import Part
 from recurra.engine.experiment import Experiment, KnownRows
 from recurra.engine.programs import SharedProgram, programs
+from recurra.engine.settings import unusual
 from recurra.learners.base import Learner
 from recurra.network import Network
 from recurra.saved.parts import NotDescribedError, described, rebuilt
@@ -28,6 +30,7 @@ from recurra.tasks.base import Task
 from recurra.training import arguments
 from recurra.training.evaluating import Evaluation
 from recurra.training.identity import Account, program_text
+from recurra.training.metrics import MetricFunction
 from recurra.training.recording import RecordFunction, StepRecorder
 
 
@@ -50,18 +53,27 @@ class Case:
     evaluate_steps: int | None = None
     exact_probes: Sequence[str] = ()
 
-    def made(self, shapes: KnownRows) -> "Made":
+    @staticmethod
+    def of(*given: Any) -> "Case":
+        """The case of arguments of `train`, in the order of the fields. Some of them may be None, and so left open."""
+        found = {each.name: value for each, value in zip(fields(Case), given, strict=False)}
+        found["steps"] = checks.whole_number("`steps`", found["steps"])
+        found["window"] = arguments.window_of(found["window"], found["steps"])
+        found |= {name: arguments.named(name, found.get(name)) for name in ("probes", "record")}
+        found["record_every"] = checks.whole_number("`record_every`", found.get("record_every", 1))
+        return Case(**found)
+
+    def made(self, shapes: KnownRows, metrics: Mapping[str, MetricFunction] | None = None) -> "Made":
         """The case as engines run it. What does not fit together is a ValueError or a TypeError."""
         network = self.network
         streams = arguments.check(network, self.learner, self.task, self.steps, self.streams, self.probes, self.record)
-        arguments.warn_if_short(self.learner, self.steps - self.task.horizon)
         learners = {APPLIED: self.learner, **self.probes}
         recorder = StepRecorder.of(self.record, learners)
         rows = shapes(self.task, network.cell.dtype)
         fixed = streams, recorder, rows, self.exact_probes
         experiment = Experiment.of(network, learners, self.optimizer, self.task, *fixed)
         looks = self.evaluate_every, self.evaluate_steps
-        held_out = Evaluation.of(network, self.evaluate, *looks, self.steps, streams)
+        held_out = Evaluation.of(network, self.evaluate, *looks, self.steps, streams, metrics)
         return Made(replace(self, streams=streams), experiment, held_out)
 
     def packed(self) -> dict[str, Any]:
@@ -166,7 +178,7 @@ def identities(made: Sequence[Made], found: Sequence[SharedProgram], key: PRNGKe
         text = ""
         for row in program.rows:
             account = Account.of(made[row].case)
-            told = {"key": data, "case": account.told}
+            told = {"key": data, "case": account.told, **unusual(key)}
             known_as = digest = _digest(told)
             if account.unknown:
                 text = text or "".join(program_text(tree.traced, key) for tree in made[row].trees)

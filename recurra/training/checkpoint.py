@@ -5,6 +5,7 @@ checkpoint, not the run.
 """
 
 import functools
+import hashlib
 import json
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -25,6 +26,8 @@ from recurra.training.identity import Account, installed, same_settings
 KIND = "run"
 #: seconds between two checkpoints
 EVERY = 20.0
+#: Of a longer account, as JSON, a file has the digest alone: its header has room for a few million characters.
+LONGEST = 500_000
 #: Where a checkpoint takes long to write, the next one comes after so many times as long.
 PAUSE = 9
 
@@ -142,7 +145,7 @@ class Checkpoint:
         if about["identity"] == self._identity():
             return True
         versions, now = about.get("versions"), installed()
-        if versions in (None, now) or about["account"] != json.loads(json.dumps(self._account().told)):
+        if versions in (None, now) or about["account"] not in _written(self._account()):
             return False
         others = ", ".join(f"{name} {versions.get(name)}" for name in now if versions.get(name) != now[name])
         unknown = dict.fromkeys([*about["unknown"], *self._account().unknown])
@@ -158,20 +161,28 @@ class Checkpoint:
         if self._path is None or not (now or began - self._last > self._pause):
             return
         arrays = {f"state.{i}": leaf for i, leaf in enumerate(run.snapshot())}
-        told, unknown = self._account()
+        account = self._account()
         about = {"identity": self._identity(), "done": run.done, "finished": run.done == self._steps}
-        about |= {"versions": installed(), "account": told, "unknown": list(unknown)}
+        about |= {"versions": installed(), "account": _written(account)[-1], "unknown": list(account.unknown)}
         try:
             archive.write(self._path, KIND, {**arrays, **gathered.state()}, about)
             self.kept_at = run.done
-        except OSError as error:
+        except (OSError, ValueError) as error:  # ValueError: there is more to say of it than a file has room for
+            why = str(getattr(error, "strerror", None) or error).rstrip(".")
             warn(
-                f"The checkpoint {self._path} could not be written after step {run.done}: {error.strerror or error}. "
+                f"The checkpoint {self._path} could not be written after step {run.done}: {why}. "
                 "The run goes on; a checkpoint that was there before is untouched."
             )
         self._last = time.monotonic()
         if self._every:
             self._pause = max(self._every, PAUSE * (self._last - began))
+
+
+def _written(account: Account) -> list[Any]:
+    """An account as JSON has it, and if it is long its digest too, which is what a file then has."""
+    text = json.dumps(account.told)
+    digest = [{"sha256": hashlib.sha256(text.encode()).hexdigest()}] if len(text) > LONGEST else []
+    return [json.loads(text), *digest]
 
 
 @contextmanager

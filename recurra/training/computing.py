@@ -14,6 +14,7 @@ import numpy as np
 from recurra.engine.choosing import AutoEngine, engine_of
 from recurra.engine.protocol import Engine, Members, Run
 from recurra.engine.scan import ScanEngine
+from recurra.engine.settings import having
 from recurra.saved.trees import arrays_of
 from recurra.training.cases import Case
 from recurra.training.checkpoint import Gathered
@@ -35,7 +36,7 @@ def compute(order: Order, report: Callable[[int], None] = lambda done: None, ask
     if why := refusal(order.versions, versions(), platform.node()):
         raise UnfitError(why)
     began = time.perf_counter()
-    with jax.enable_x64(order.x64), contextlib.ExitStack() as stack:
+    with having(order.settings), contextlib.ExitStack() as stack:
         heard = stack.enter_context(asked_to_stop()) if asked is None else asked
         made, programs = order.cases()
         found = Collected((len(order.members),))
@@ -174,7 +175,7 @@ class Collected:
         self, name: str, at: tuple[np.ndarray, ...], new: np.ndarray, dims: tuple[str, ...] = (), none: Any = np.nan
     ) -> None:
         """Write rows. The first axis of some may be shorter than that of all: a run may stop, and records come late."""
-        whole = (len(self.axes[dims[0]]), *new.shape[2:]) if dims else ()
+        whole = (self.axes[dims[0]].shape[-1], *new.shape[2:]) if dims else ()
         if name not in self.values:
             self.values[name] = np.full((*self._shape, *whole), none, new.dtype)
             if dims:

@@ -64,6 +64,8 @@ class Groups:
 
     def __init__(self, folder: Path):
         self.folder, self.path = folder, folder / GROUPS
+        #: what was read already, by the names of files, which never change
+        self._read_already: dict[str, Group] = {}
 
     @contextmanager
     def held(self, is_claimed: bool = False) -> Iterator[None]:
@@ -106,8 +108,11 @@ class Groups:
         arrays |= {AXIS + name: array for name, array in outcome.axes.items()}
         arrays["case"] = np.array([member.row for member in order.members])
         arrays["seed"] = np.array([member.seed for member in order.members])
+        cases = [identities[point] for point in order.points]
+        unknown = list(dict.fromkeys(each.unknown for each in cases))  # a file's header has no room for them all
         document = {
-            "cases": [identities[point] for point in order.points],
+            "cases": [(each.digest, each.account, unknown.index(each.unknown)) for each in cases],
+            "unknown": unknown,
             "dims": outcome.dims,
             "seconds": outcome.seconds,
             "compile_seconds": outcome.compile_seconds,
@@ -131,14 +136,17 @@ class Groups:
         """All groups that are kept."""
         self.refuse_old()
         for path in sorted(self.path.glob("*.safetensors")):
-            yield self._read(path)
+            if path.name not in self._read_already:
+                self._read_already[path.name] = self._read(path)
+            yield self._read_already[path.name]
 
     def _read(self, path: Path) -> Group:
         count = re.match(r"\d+", path.name)
         try:
             arrays, about = archive.read(path, KIND)
             dims = {name: tuple(each) for name, each in about["dims"].items()}
-            cases = [Identity(digest, account, tuple(unknown)) for digest, account, unknown in about["cases"]]
+            names = lambda told: about["unknown"][told] if isinstance(told, int) else told  # the first 0.2 wrote them
+            cases = [Identity(digest, account, tuple(names(told))) for digest, account, told in about["cases"]]
             known = [(cases[row], seed) for row, seed in zip(arrays["case"], arrays["seed"].tolist(), strict=True)]
             made_with = dict(about["versions"])
         except (SavedFileError, KeyError, IndexError, ValueError, TypeError) as error:
@@ -236,11 +244,6 @@ class Kept:
             told = "; ".join(f"{count:,} networks with {name}" for name, count in others.items())
             line = f"Some networks in {self.groups.folder} were computed with other versions: {told}. "
             warn(f"{line}{same_settings(unknown)}, and they are taken as they are; their last bits may differ.")
-
-    def done(self) -> set[tuple[int, int]]:
-        """The networks that are finished, each a point's number and a seed."""
-        seeds = self._networks.seeds
-        return {(point, seeds[column]) for _, places in self.read() for (point, column), _ in places}
 
     def has_all(self) -> bool:
         """Whether all networks in the folder are networks of this sweep."""

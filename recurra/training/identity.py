@@ -50,6 +50,8 @@ def _told(value: Any, unknown: dict[str, None], within: tuple[int, ...] = ()) ->
         value = value.item()
     tell = lambda each: _told(each, unknown, (*within, id(value)))
     match value:
+        case int() if value.bit_length() > 63:  # too long for a number in a file
+            return repr(value)
         case None | bool() | int() | str():
             return value
         case float():

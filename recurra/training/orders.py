@@ -17,7 +17,9 @@ from recurra.engine.hardware import bytes_of, cores
 from recurra.engine.plan import cores_are_faster
 from recurra.engine.programs import SharedProgram, programs
 from recurra.engine.protocol import Engine
+from recurra.engine.settings import having, settings
 from recurra.engine.tuning import FIXED_MEMBERS
+from recurra.training import arguments
 from recurra.training.cases import Identity, Made, Sent, identities
 from recurra.training.computing import compute
 from recurra.training.places.base import Computed, Member, Order, State, versions
@@ -57,12 +59,14 @@ class Networks:
         seeds: Sequence[int],
         key: PRNGKeyArray,
         engine: Engine | str = "auto",
-        x64: bool = False,
         at_once: bool = False,
     ):
-        self.made, self.seeds, self.key, self.engine, self.x64, self._at_once = made, seeds, key, engine, x64, at_once
-        with jax.enable_x64(x64):
-            self.programs = programs([each.trees for each in made])
+        self.made, self.seeds, self.key, self.engine, self._at_once = made, seeds, key, engine, at_once
+        for each in made:
+            arguments.warn_if_short(each.case.learner, each.case.steps - each.case.task.horizon)
+        #: JAX's settings, which are those of all orders
+        self.settings = settings()
+        self.programs = programs([each.trees for each in made])
         #: the program of each point, and the point's place in it
         self._place = {point: (program, at) for program in self.programs for at, point in enumerate(program.rows)}
         #: how many orders are computed at the same time
@@ -72,7 +76,7 @@ class Networks:
     @functools.cached_property
     def identities(self) -> list[Identity]:
         """By what the case of each point is known again."""
-        with jax.enable_x64(self.x64):
+        with having(self.settings):
             return identities(self.made, self.programs, self.key)
 
     def batches(self, done: Collection[tuple[int, int]] = ()) -> list[Batch]:
@@ -121,7 +125,7 @@ class Networks:
             versions=versions(),
             engine=self.engine,
             learners=tuple(sorted({each.case.learner.about.id for each in made})),
-            x64=self.x64,
+            settings=self.settings,
             start=start,
             state=state,
             returns_state=returns_state,
@@ -169,7 +173,7 @@ class Networks:
 
     def _gains(self, batch: Batch) -> bool:
         """Whether an accelerator is faster than the cores, as the engine judges it."""
-        with jax.enable_x64(self.x64):
+        with having(self.settings):
             carry, _ = eqx.filter_eval_shape(batch.program.experiment[0].traced.init, jax.random.key(0))
         return not cores_are_faster(bytes_of(carry), len(batch.members), 1)
 

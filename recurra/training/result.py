@@ -22,6 +22,19 @@ if TYPE_CHECKING:
     from recurra.online.model import Online
 
 
+#: what the variables of data sets are
+LONG_NAMES = {
+    "loss": "loss, mean over a window",
+    "step": "steps at the end of the window",
+    "final_loss": "mean loss over the last tenth of the steps; nan where it diverged",
+    "diverged_at": "first step with a non-finite loss; -1 for none",
+    "steps_done": "steps that were taken; 0: it was not computed",
+    "seconds": "a network's share of the time that its group took",
+    "evaluated_loss": "held-out loss",
+    "best_step": "step with the lowest held-out loss; -1 for none",
+}
+
+
 @dataclass(frozen=True)
 class Result:
     """One learner over many seeds.
@@ -196,11 +209,6 @@ class Result:
         data["final_loss"] = ("seed", self.final_loss())
         data["diverged_at"] = ("seed", diverged)
         data["steps_done"] = ("seed", np.full(len(self.seeds), self.steps))
-        data["loss"].attrs["long_name"] = "loss, mean over a window"
-        data["step"].attrs["long_name"] = "steps at the end of the window"
-        data["final_loss"].attrs["long_name"] = "mean loss over the last tenth of the steps; nan where it diverged"
-        data["steps_done"].attrs["long_name"] = "steps that were taken"
-        data["diverged_at"].attrs["long_name"] = "first step with a non-finite loss; -1 for none"
         if self.evaluated_loss is not None:
             data["evaluated_step"] = ("evaluated_step", self.evaluated_step)
             data["evaluated_loss"] = (("seed", "evaluated_step"), self.evaluated_loss)
@@ -208,9 +216,14 @@ class Result:
             for name, values in self.metrics.items():
                 data[f"evaluated_{name}"] = (("seed", "evaluated_step"), values)
                 data[f"evaluated_{name}"].attrs["long_name"] = f"held-out {name}"
-            data["evaluated_loss"].attrs["long_name"] = "held-out loss"
-            data["best_step"].attrs["long_name"] = "step with the lowest held-out loss; -1 for none"
-        return data
+        return with_long_names(data)
+
+
+def with_long_names(data: "xarray.Dataset") -> "xarray.Dataset":
+    """The data set, whose variables say what they are."""
+    for name in LONG_NAMES.keys() & data.variables.keys():
+        data[name].attrs["long_name"] = LONG_NAMES[name]
+    return data
 
 
 def mean_at_end(

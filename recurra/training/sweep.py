@@ -2,7 +2,7 @@
 
 import functools
 import warnings
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, nullcontext
 from dataclasses import replace
 from importlib.util import find_spec
@@ -26,21 +26,25 @@ from recurra.step import Optimizer
 from recurra.tasks.base import Task
 from recurra.training import arguments
 from recurra.training.cases import Case, Made
-from recurra.training.computing import Collected, compute, ends_of_windows
+from recurra.training.computing import BLANK, Collected, compute, ends_of_windows
 from recurra.training.console import say
 from recurra.training.folder import Groups, Kept
 from recurra.training.interrupts import Asked, Interrupted, asked_to_stop
 from recurra.training.orders import Batch, Networks, network_steps
-from recurra.training.places.base import Computed, Failure, Order, Place
+from recurra.training.places.base import Computed, Failure, Order, Place, ReportError
 from recurra.training.places.dispatching import Local
 from recurra.training.progress import Report
 from recurra.training.progress import progress as show_progress
 from recurra.training.recording import RecordFunction
+from recurra.training.result import with_long_names
 from recurra.training.train import LEARNING_RATE
-from recurra.training.varying import POINT, SweepPoints, with_settings
+from recurra.training.varying import POINT, NoEffectError, SweepPoints, with_settings
 
 if TYPE_CHECKING:
     import xarray
+
+#: the arguments that may vary
+VARYING = ("network", "learner", "task", "optimizer", "streams", "probes", "evaluate")
 
 
 def sweep(
@@ -71,19 +75,20 @@ def sweep(
 
     `vary` maps settings to their values. A setting is an argument, or a field of one, by its path: "optimizer",
     "learner", "learner.perturbation", "network.cell.alpha", "task.t1", "streams". Values are a list, or map names to
-    things that are no numbers, such as {"add": recurra.Add(), "mimic": ...}. A learner, task or optimizer with its
-    defaults may be given by its registered name, as {"learner": ["rflo", "uoro"]}. All combinations are taken. For
-    points that make no grid, such as draws at random, `vary` is a list of dictionaries. The numbers of an Optax
-    optimizer vary if `optax.inject_hyperparams` made it, as "optimizer.learning_rate". All other arguments are those of
-    `recurra.train`.
+    things that are no numbers, such as {"add": recurra.Add(), "mimic": ...}. Parts of the library with their
+    defaults, and its functions, may be given by name, as {"learner": ["rflo", "uoro"]} or {"network.cell.w_rec":
+    ["gaussian"]}; a cell then has the size and the type of the network's. All combinations are taken, without what has
+    no effect in them, such as "learner.kernl.perturbation" where another learner learns. For points that make no grid,
+    such as draws at random, `vary` is a list of dictionaries. The numbers of an Optax optimizer vary if
+    `optax.inject_hyperparams` made it, as "optimizer.learning_rate". All other arguments are those of `recurra.train`.
 
     Networks that differ in numbers alone share one compiled program. On cores, a network has the bits that it would
     have alone, in any other sweep, or with more cores of the same kind: see `alike` of `recurra.ScanEngine`.
 
-    The data set has a dimension for each setting that varies, or one called "point"; then "seed", and "step" for the
-    ends of loss windows. `loss` is the mean over a window, `final_loss` over the last tenth of the steps; it is nan
-    where a network diverged, and `diverged_at` is the step at which it did, -1 for none. What is recorded is under
-    `record.NAME`. With `evaluate` there are `evaluated_loss` and `best_step`.
+    The data set has a dimension for each setting that varies, or one called "point" where they make no grid; then
+    "seed", and "step" for the ends of loss windows. `loss` is the mean over a window, `final_loss` over the last tenth
+    of the steps; it is nan where a network diverged, and `diverged_at` is the step at which it did, -1 for none. What
+    is recorded is under `record.NAME`. With `evaluate` there are `evaluated_loss` and `best_step`.
 
     With a `folder`, networks are kept there in groups as they are finished, and the same call goes on from what is
     there, after any end. So does a call with more points, more seeds or other settings: what the folder has of its
@@ -107,59 +112,33 @@ def sweep(
     if not find_spec("xarray"):  # which the result needs, once all is computed
         raise ImportError("`sweep` needs xarray, which is not installed: pip install 'recurra[results]'")
     runs = engine_of(engine, alike=True)
-    points, which, root = SweepPoints.of(vary), arguments.which(seeds), checks.key_of(key)
-    steps = checks.whole_number("`steps`", steps)
-    window = checks.whole_number("`window`", max(steps // 100, 1) if window is None else window)
-    where = _place_of(place)
-    given = {
-        "network": network,
-        "learner": learner,
-        "task": task,
-        "optimizer": optimizer,
-        "streams": streams,
-        "probes": arguments.named("probes", probes),
-        "evaluate": evaluate,
-    }
-    same = {
-        "steps": steps,
-        "window": window,
-        "exact_probes": exact_probes,
-        "record": arguments.named("record", record),
-        "record_every": checks.whole_number("`record_every`", record_every),
-        "evaluate_every": evaluate_every,
-        "evaluate_steps": evaluate_steps,
-    }
-    shapes = KnownRows()
-    made = [_made({**with_settings(given, settings), **same}, settings, shapes) for settings in points.settings]
+    points, which, root, where = SweepPoints.of(vary), arguments.which(seeds), checks.key_of(key), _place_of(place)
+    looks = evaluate, evaluate_every, evaluate_steps
+    case = Case.of(
+        network, learner, task, optimizer, steps, window, streams, probes, record, record_every, *looks, exact_probes
+    )
     is_here = isinstance(where, Local)
-    doubles = jax.dtypes.canonicalize_dtype(np.float64) == np.float64
-    networks = Networks(made, which, root, runs, doubles, at_once=is_here and folder is None)
+    points, made = _made(case, points)
+    networks = Networks(made, which, root, runs, at_once=is_here and folder is None)
     _check_records(networks.programs)
     check_on_chip(runs, networks.programs)
-    found = Collected((len(made), len(which)))
-    found.axes["step"] = ends_of_windows(0, steps, window)
-    columns = {seed: column for column, seed in enumerate(which)}
     label = f"{len(made):,} point{'s' * (len(made) > 1)}, {len(which)} seed{'s' * (len(which) > 1)}"
-
-    def take(order: Order, outcome: Computed) -> None:
-        at = np.array([(order.points[member.row], columns[member.seed]) for member in order.members])
-        found.add(tuple(at.T), outcome)
-
     with ExitStack() as stack:
-        kept, done = None, set[tuple[int, int]]()
+        kept = None
         if folder is not None:
             groups = Groups(Path(folder).absolute())  # the program may go to another folder
             stack.enter_context(groups.held())
             kept = Kept(groups, networks)
-            done = {(point, which[column]) for point, column in _take_up(kept, found)}
-        ended = carry_out(networks, done, where, kept, label, progress, take, raises=is_here)
-    data = _dataset(found, points, which, steps)
+        found = found_of(networks, kept)
+        ended = carry_out(networks, found, kept, where, label, progress, raises=is_here)
+    grid = {POINT: points.labels} if points.dimensions is None else points.dimensions
+    data = dataset(found, grid, which, _settings(points), {"steps": case.steps}).drop_vars("seconds")
+    taken = int(data["steps_done"].sum())
     if ended.signal:
-        taken = int(found.values["steps_done"].sum()) if found.values else 0
-        message = f"Stopped after {taken:,} of {len(made) * len(which) * steps:,} network-steps"
+        message = f"Stopped after {taken:,} of {data['steps_done'].size * case.steps:,} network-steps"
         raise Interrupted(f"{message}: the data set so far is the exception's `result`.", data, ended.signal)
     reasons = [failure.reason for _, failure in ended.failures]
-    if reasons and not found.values:
+    if reasons and not taken:
         raise RuntimeError(f"No network could be computed: {reasons[0]}.")
     if reasons:
         warnings.warn(f"Some networks could not be computed, and their numbers are nan: {reasons[0]}.", stacklevel=2)
@@ -173,22 +152,52 @@ class Ended(NamedTuple):
     failures: list[tuple[Order, Failure]]
 
 
+def found_of(networks: Networks, kept: Kept | None = None) -> Collected:
+    """What there is of the networks, by point and seed: what the folder has of them, and room for the others."""
+    runs = [(each.case.steps, each.case.window) for each in networks.made]
+    ends = {each: ends_of_windows(0, *each) for each in dict.fromkeys(runs)}
+    step = next(iter(ends.values()))
+    if len(ends) > 1:  # each point has its own, with zeros after the last
+        step = np.zeros((len(runs), max(map(len, ends.values()))), np.int64)
+        for row, each in zip(step, runs, strict=True):
+            row[: len(ends[each])] = ends[each]
+    found = Collected((len(runs), len(networks.seeds)))
+    found.axes["step"] = step
+    nothing = np.zeros(0, int), np.zeros(0, int)
+    found.put("loss", nothing, np.zeros((0, step.shape[-1])), ("step",))
+    for name in ("final_loss", "diverged_at", "steps_done", "seconds"):
+        blank = BLANK.get(name, np.nan)
+        found.put(name, nothing, np.full(0, blank), none=blank)
+    for group, places in () if kept is None else kept.read():
+        if places:
+            rows = [row for _, row in places]
+            values = {name: array[rows] for name, array in group.outcome.values.items()}
+            _enter(found, [place for place, _ in places], replace(group.outcome, values=values), len(group.known_as))
+    return found
+
+
+def _enter(found: Collected, places: Sequence[tuple[int, int]], outcome: Computed, among: int) -> None:
+    """Note the outcome of the networks at these places, (point, seed's column), which were computed `among` so many."""
+    at = tuple(np.array(places).T)
+    found.add(at, outcome)
+    found.put("seconds", at, np.full(len(places), outcome.seconds / among))
+
+
 def carry_out(
     networks: Networks,
-    done: Collection[tuple[int, int]],
-    place: Place,
+    found: Collected,
     kept: Kept | None,
+    place: Place,
     label: str,
     show: bool | Report,
-    take: Callable[[Order, Computed], None] = lambda order, outcome: None,
     raises: bool = False,
 ) -> Ended:
-    """Compute the networks that are not `done` yet, and keep each order as it is finished. This runs every sweep.
+    """Compute the networks that are not in `found` yet, and keep each order as it is finished. This runs every sweep.
 
-    Each outcome is handed to `take`, also that of an order which a signal has cut short. An order that fails costs its
-    networks; where it `raises`, the sweep ends with the order's error, if that was raised in this process.
+    Each outcome is entered into `found`, also that of an order which a signal has cut short. An order that fails costs
+    its networks; where it `raises`, the sweep ends with the order's error, if that was raised in this process.
     """
-    batches = networks.batches(done)
+    batches, columns = networks.batches(done(networks, found)), {seed: i for i, seed in enumerate(networks.seeds)}
     failures: list[tuple[Order, Failure]] = []
     with (
         nullcontext() if kept is None else kept,
@@ -203,10 +212,17 @@ def carry_out(
                 failures.append((order, outcome))
                 say(f"{order.label()} failed: {outcome.reason}. The sweep goes on without them.")
                 continue
-            take(order, outcome)
+            places = [(order.points[member.row], columns[member.seed]) for member in order.members]
+            _enter(found, places, outcome, len(places))
             if kept is not None and outcome.signal is None:
                 kept.keep(order, outcome)
     return Ended(asked.signal, failures)
+
+
+def done(networks: Networks, found: Collected) -> set[tuple[int, int]]:
+    """The networks that are found already, each a point's number and a seed."""
+    places = np.argwhere(found.values["steps_done"]).tolist()
+    return {(point, networks.seeds[column]) for point, column in places}
 
 
 def computed(
@@ -214,7 +230,13 @@ def computed(
 ) -> Iterator[tuple[Order, Computed | Failure]]:
     """Each order of these networks with what it came to, in any sequence. `report` is told of network-steps."""
     networks.workers, taken = place.workers(), 0
-    during = lambda done: report(taken + done)
+
+    def during(done: int) -> None:
+        try:
+            report(taken + done)
+        except Exception as error:
+            raise ReportError from error
+
     # Elsewhere the function is imported by its name.
     work = functools.partial(compute, report=during, asked=asked) if isinstance(place, Local) else compute
     for order, found in place.each(work, networks.orders(batches), asked):
@@ -233,25 +255,31 @@ def _place_of(place: Any) -> Place:
     return place
 
 
-def _take_up(kept: Kept, found: Collected) -> Iterator[tuple[int, int]]:
-    """Enter what the folder has of the networks; the places of these networks, as (point, seed's column)."""
-    for group, places in kept.read():
-        if places:
-            at, rows = np.array([place for place, _ in places]), [row for _, row in places]
-            values = {name: array[rows] for name, array in group.outcome.values.items()}
-            found.add(tuple(at.T), replace(group.outcome, values=values))
-        yield from (place for place, _ in places)
+def _made(case: Case, points: SweepPoints) -> tuple[SweepPoints, list[Made]]:
+    """What each point trains.
 
-
-def _made(given: dict[str, Any], settings: Mapping[str, Any], shapes: KnownRows) -> Made:
-    """What one point trains."""
-    try:
-        return Case(**given).made(shapes)
-    except (ValueError, TypeError) as error:
-        if not settings:
-            raise
-        told = ", ".join(f"{path} = {value!r:.60}" for path, value in settings.items())
-        raise type(error)(f"{error} This is at the point {told}.") from error
+    What has no effect at a point of a grid is left out of it. Points that then coincide are taken once, and are a list.
+    """
+    given, shapes = {name: getattr(case, name) for name in VARYING}, KnownRows()
+    found: dict[str, tuple[dict[str, Any], dict[str, Any], Made]] = {}
+    missing: dict[str, NoEffectError] = {}
+    for settings, labels in zip(points.settings, points.labels, strict=True):
+        left_out: dict[str, NoEffectError] = {}
+        try:
+            arguments = with_settings(given, settings, None if points.dimensions is None else left_out)
+            labels = {path: label for path, label in labels.items() if path not in left_out}
+            missing |= left_out
+            if repr(labels) not in found:
+                found[repr(labels)] = settings, labels, replace(case, **arguments).made(shapes)
+        except (ValueError, TypeError) as error:
+            if not settings:
+                raise
+            told = ", ".join(f"{path} = {value!r:.60}" for path, value in settings.items())
+            raise type(error)(f"{error} This is at the point {told}.") from error
+    settings, labels, made = map(list, zip(*found.values(), strict=True))
+    for path in missing.keys() - {path for each in labels for path in each}:
+        raise missing[path]
+    return SweepPoints(settings, labels, None) if missing else points, made
 
 
 def _check_records(found: Sequence[SharedProgram]) -> None:
@@ -280,40 +308,34 @@ def check_on_chip(engine: Engine, found: Sequence[SharedProgram]) -> None:
             engine.check(program.experiment[0])
 
 
-ABOUT = {
-    "loss": "loss, mean over a window",
-    "final_loss": "mean loss over the last tenth of the steps; nan where it diverged",
-    "diverged_at": "first step with a non-finite loss; -1 for none",
-    "steps_done": "steps that were taken",
-    "evaluated_loss": "held-out loss",
-    "best_step": "step with the lowest held-out loss; -1 for none",
-}
-
-
-def _dataset(found: Collected, points: SweepPoints, seeds: Sequence[int], steps: int) -> "xarray.Dataset":
-    """All of it, with a dimension for each setting that varies, or one for points that make no grid."""
+def dataset(
+    found: Collected,
+    points: Mapping[str, Sequence[Any]],
+    seeds: Sequence[int],
+    coordinates: Mapping[str, Any],
+    about: Mapping[str, Any],
+    window: str = "step",
+) -> "xarray.Dataset":
+    """All that is found, with a dimension for each of `points`, then "seed", and one called `window` for losses."""
     import xarray
 
-    grid = points.dimensions
-    outer, sizes = (POINT,), (len(points.settings),)
-    if grid is not None:
-        outer, sizes = tuple(grid), tuple(len(labels) for labels in grid.values())
-    coordinates: dict[str, Any] = {"seed": list(seeds), **found.axes}
-    coordinates |= _settings(points) if grid is None else {path: list(labels) for path, labels in grid.items()}
+    sizes = {name: len(labels) for name, labels in points.items()}
+    named = lambda dims: tuple(window if each == "step" else each for each in dims)
+    laid_out = lambda array, *dims: ((*sizes, *dims), array.reshape(*sizes.values(), *array.shape[1:]))
     variables = {
-        name: ((*outer, "seed", *found.dims.get(name, ())), values.reshape(*sizes, *values.shape[1:]))
-        for name, values in found.values.items()
+        name: laid_out(array, "seed", *named(found.dims.get(name, ()))) for name, array in found.values.items()
     }
-    data = xarray.Dataset(variables, coordinates, {"steps": steps})
-    for name in variables:
-        if name in ABOUT:
-            data[name].attrs["long_name"] = ABOUT[name]
-    data["step"].attrs["long_name"] = "steps at the end of the window"
-    return data
+    axes = {
+        name: laid_out(axis, *named((name,))) if axis.ndim > 1 else (*named((name,)), axis)
+        for name, axis in found.axes.items()
+    }
+    return with_long_names(xarray.Dataset(variables, {"seed": list(seeds), **axes, **coordinates}, about))
 
 
 def _settings(points: SweepPoints) -> dict[str, Any]:
-    """The settings of each point as coordinates: nan, or no text, where a point does not have one."""
+    """The settings of the points as coordinates: nan, or no text, where one of a list does not have a setting."""
+    if points.dimensions is not None:
+        return {path: list(labels) for path, labels in points.dimensions.items()}
     labels = points.labels
     paths = dict.fromkeys(path for each in labels for path in each)
     blank = {path: "" if any(isinstance(each.get(path), str) for each in labels) else np.nan for path in paths}

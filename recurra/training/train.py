@@ -8,22 +8,23 @@ from jaxtyping import PRNGKeyArray
 
 from recurra import checks
 from recurra.engine.choosing import engine_of
-from recurra.engine.experiment import Experiment, Start
+from recurra.engine.experiment import KnownRows, Start
 from recurra.engine.protocol import Engine, Members
+from recurra.engine.settings import unusual
 from recurra.learners.base import Learner
 from recurra.network import Network
-from recurra.step import APPLIED, Optimizer
+from recurra.step import Optimizer
 from recurra.tasks.base import Task
 from recurra.training import arguments
+from recurra.training.cases import Case
 from recurra.training.checkpoint import EVERY, Checkpoint
 from recurra.training.console import say, warn
-from recurra.training.evaluating import Evaluation
 from recurra.training.identity import Account, identity_of
 from recurra.training.interrupts import Interrupted, asked_to_stop
 from recurra.training.metrics import MetricFunction
 from recurra.training.progress import progress as show_progress
 from recurra.training.record import Sink
-from recurra.training.recording import RecordFunction, StepRecorder
+from recurra.training.recording import RecordFunction
 from recurra.training.result import Result
 from recurra.training.running import Job, run
 from recurra.training.starting import starting_from
@@ -119,43 +120,26 @@ def train(
     (2, 100)
     """
     arguments.check_outside(network, learner, task, optimizer, key, probes, start, evaluate)
-    probes, record = arguments.named("probes", probes), arguments.named("record", record)
-    which, root = arguments.which(seeds), checks.key_of(key)
-    streams = arguments.check(network, learner, task, steps, streams, probes, record)
-    steps = int(steps)
-    record_every = checks.whole_number("`record_every`", record_every)
+    looks = evaluate, evaluate_every, evaluate_steps
+    case = Case.of(
+        network, learner, task, optimizer, steps, window, streams, probes, record, record_every, *looks, exact_probes
+    )
+    which, root, record = arguments.which(seeds), checks.key_of(key), case.record
     arguments.check_sink(record_into, record)
     arguments.check_seconds("`checkpoint_every`", checkpoint_every)
-    window = checks.whole_number("`window`", max(steps // 100, 1) if window is None else window)
-    learners = {APPLIED: learner, **probes}
-    recorder = StepRecorder.of(record, learners)
-    experiment = Experiment.of(network, learners, optimizer, task, streams, recorder, exact_probes=exact_probes)
-    held_out = Evaluation.of(network, evaluate, evaluate_every, evaluate_steps, steps, streams, metrics)
-    experiment, begins = starting_from(start, experiment, len(which), steps)
-    began = 0 if experiment.began is None else int(experiment.began)
+    made, steps, window, record_every = case.made(KnownRows(), metrics), case.steps, case.window, case.record_every
+    experiment, begins = starting_from(start, made.experiment, len(which), steps)
+    held_out, began = made.held_out, 0 if experiment.began is None else int(experiment.began)
     arguments.warn_if_short(learner, steps - experiment.horizon, began)
 
-    about = {"window": window, "record": sorted(record), "record_every": record_every if record else 1}
+    about = {**unusual(root), "window": window, "record": sorted(record), "record_every": record_every if record else 1}
     if record_into is not None:
         about["record_into"] = type(record_into).__qualname__
     if held_out is not None:
         about |= {"every": held_out.every, "evaluate_steps": held_out.steps, "metrics": sorted(held_out.metrics)}
-    parts = [experiment] if held_out is None else [experiment, held_out.experiment]
-    identity = lambda: identity_of(parts, root, begins, {"seeds": list(which), **about})
-    given = [
-        network,
-        learner,
-        probes,
-        optimizer,
-        task,
-        streams,
-        evaluate,
-        record,
-        record_into,
-        *({} if metrics is None else metrics).values(),
-        *exact_probes,
-        *jax.tree.leaves(begins),
-    ]
+    identity = lambda: identity_of([experiment, *made.trees[1:]], root, begins, {"seeds": list(which), **about})
+    given = [network, learner, case.probes, optimizer, task, made.case.streams, evaluate, record, record_into]
+    given += [*({} if metrics is None else metrics).values(), *exact_probes, *jax.tree.leaves(begins)]
     account = lambda: Account.of({"seeds": which, **about, "key": jax.random.key_data(root), "parts": given})
     kept = Checkpoint(arguments.checkpoint_path(checkpoint), checkpoint_every, steps, identity, account)
     runs = engine_of(engine)

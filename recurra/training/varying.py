@@ -1,7 +1,8 @@
 """What varies in a sweep: settings by their paths, and the points that their values make.
 
 A path leads from an argument of `train` to a field of it: "optimizer", "learner.perturbation", "network.cell.alpha".
-Some have short names, which study files and the command line know too: see `recurra.training.aliases`.
+Some have short names, which study files and the command line know too: see `recurra.training.aliases`. Parts and
+functions may be given by their names: see `recurra.training.choices`.
 """
 
 import dataclasses
@@ -17,21 +18,17 @@ import numpy as np
 import optax
 
 from recurra import checks
-from recurra.cells import CELLS
 from recurra.cells.stack import Stack
 from recurra.learners import LEARNERS
 from recurra.learners.base import Learner
-from recurra.step import OPTIMIZERS
 from recurra.step.optimizers import Injected, floating
-from recurra.tasks import TASKS
-from recurra.training.aliases import ALIASES, path_of
+from recurra.training.aliases import ALIASES, is_number, path_of
+from recurra.training.choices import choices_of, fields_of, table_of
 
 #: the most points that a sweep may have
 MOST = 10**6
 #: the dimension of points that make no grid
 POINT = "point"
-#: the parts that are known by a name, by the path at which they stand
-REGISTERED = {"learner": LEARNERS, "task": TASKS, "network.cell": CELLS, "optimizer": OPTIMIZERS}
 #: what the other dimensions are called
 TAKEN = ("seed", "step", "evaluated_step", "recorded_step", POINT)
 
@@ -63,7 +60,7 @@ class Values:
                 f"The values of `vary[{path!r}]` must be different, and are {told}: leave one out, or give them names, "
                 "as {'name': value} does."
             )
-        return Values(labels, tuple(part_of(path, value) for value in values))
+        return Values(labels, values)
 
     @staticmethod
     def one(path: str, given: Any) -> "Values":
@@ -71,20 +68,31 @@ class Values:
         return Values.of(path, given if isinstance(given, Mapping) and len(given) == 1 else [given])
 
 
-def part_of(path: str, value: Any) -> Any:
-    """The part with its defaults where its registered name is given; any other value as it is."""
-    known = REGISTERED.get(path_of(path))
-    if known is None or not isinstance(value, str):
-        return value
-    kind = known[checks.one_of(f"A name in `vary[{path!r}]`", value, known)]
-    needed = [field.name for field in dataclasses.fields(kind) if field.init and field.default is dataclasses.MISSING]
-    if needed:
-        made = f"recurra.{kind.__name__}({', '.join(f'{name}=...' for name in needed)})"
+class NoEffectError(ValueError):
+    """There is nothing at a path, so that a setting has no effect."""
+
+
+def chosen(path: str, word: Any, choices: Mapping[str, Any], replaces: Any, fields: Mapping[str, Any]) -> Any:
+    """What a name stands for, where there are such `choices`; any other value as it is.
+
+    A part has its defaults. What has none it takes from the given `fields`, or from the part that it `replaces`, whose
+    type it has too.
+    """
+    if not choices or not isinstance(word, str):
+        return word
+    kind = choices[checks.one_of(f"A name in `vary[{path!r}]`", word, choices)]
+    if not isinstance(kind, type):
+        return kind
+    needed = [name for name, each in fields_of(kind).items() if each.default is dataclasses.MISSING]
+    taken = [name for name in (*needed, "dtype") if name in fields_of(kind) and hasattr(replaces, name)]
+    own = {name: getattr(replaces, name) for name in taken} | {n: fields[n] for n in needed if n in fields}
+    if lacking := [name for name in needed if name not in own]:
+        made = f"recurra.{kind.__name__}({', '.join(f'{name}=...' for name in lacking)})"
         raise ValueError(
-            f"`vary[{path!r}]` has {value!r}, which has no default for {' and '.join(needed)}: give the part itself "
-            f"with its name, as {{{value!r}: {made}}} does."
+            f"`vary[{path!r}]` has {word!r}, which has no default for {' and '.join(lacking)}: give the part itself "
+            f"with its name, as {{{word!r}: {made}}} does."
         )
-    return kind()
+    return kind(**own)
 
 
 def label(path: str, value: Any) -> Any:
@@ -146,7 +154,7 @@ def _path(path: Any) -> str:
 
 def _is_segment(part: str) -> bool:
     """Whether this may be between two dots: a field, the number of a layer, or the name of a learner."""
-    return part.replace("-", "_").isidentifier() or part.isdigit()
+    return part.replace("-", "_").isidentifier() or is_number(part)
 
 
 def _check_once(names: Collection[str]) -> None:
@@ -170,32 +178,50 @@ def _grid(values: dict[str, Values]) -> SweepPoints:
     return SweepPoints(settings, labels, {path: each.labels for path, each in values.items()})
 
 
-def with_settings(arguments: dict[str, Any], settings: Mapping[str, Any]) -> dict[str, Any]:
-    """The arguments with other settings. Shorter paths come first, so that a learner may vary with a field of it."""
-    for given in sorted(settings, key=lambda name: path_of(name).count(".")):
-        name, *rest = path_of(given).split(".")
+def with_settings(
+    arguments: dict[str, Any], settings: Mapping[str, Any], left_out: dict[str, NoEffectError] | None = None
+) -> dict[str, Any]:
+    """The arguments with other settings. Shorter paths come first, so that a learner may vary with a field of it.
+
+    A setting that has no effect is noted in `left_out`, if that is given and what comes before it in its path varies.
+    """
+    paths = {given: path_of(given) for given in settings}
+    of = lambda path: {each.rpartition(".")[2]: settings[n] for n, each in paths.items() if each.startswith(f"{path}.")}
+    for given, path in sorted(paths.items(), key=lambda pair: pair[1].count(".")):
+        name, *rest = path.split(".")
         if name not in arguments:
             choices = [*arguments, *ALIASES]
             near = get_close_matches(name, choices, n=1)
             meant = f"did you mean {near[0]!r}? C" if near else "c"
             raise ValueError(f"`vary` has {given!r}, and `{name}` cannot vary: {meant}hoose from {', '.join(choices)}.")
-        if name == "learner" and rest and rest[0] in LEARNERS:
-            _check_learner(arguments[name], rest.pop(0), given)
-        arguments = {**arguments, name: replaced(arguments[name], rest, settings[given], given)}
+        try:
+            if name == "learner" and rest and rest[0] in LEARNERS:
+                _check_learner(arguments[name], rest.pop(0), given)
+            value = settings[given] if rest else chosen(given, settings[given], table_of(name), None, of(path))
+            new = replaced(arguments[name], rest, value, given, of(path))
+        except NoEffectError as error:
+            if left_out is None or not any(path.startswith(f"{other}.") for other in paths.values()):
+                raise
+            left_out[given] = error
+        else:
+            arguments = {**arguments, name: new}
     return arguments
 
 
 def _check_learner(learner: Learner, name: str, path: str) -> None:
     """Raise unless a setting of one learner alone meets this learner."""
     if learner.about.id != name:
-        raise ValueError(
-            f"`vary` has {path!r}, which has no effect where the learner is {learner.about.id!r}: give a list of "
-            f"points, as [{{'learner': ...}}, ...], with it where the learner is {name!r}."
+        raise NoEffectError(
+            f"`vary` has {path!r}, which has no effect where the learner is {learner.about.id!r}: leave it out there, "
+            f"or vary `learner` too, with {name!r} among its values."
         )
 
 
-def replaced(part: Any, names: list[str], value: Any, path: str) -> Any:
-    """A part of an experiment with one of its fields, or fields of fields, replaced. Its own checks apply."""
+def replaced(part: Any, names: list[str], value: Any, path: str, fields: Mapping[str, Any]) -> Any:
+    """A part of an experiment with one of its fields, or fields of fields, replaced. Its own checks apply.
+
+    Where the value is a name, `fields` are those that vary of the part that it stands for.
+    """
     if not names:
         return value
     name, *rest = names
@@ -205,17 +231,20 @@ def replaced(part: Any, names: list[str], value: Any, path: str) -> Any:
     if name not in known:
         what = type(part).__name__ if known else f"{part!r:.60}"
         choice = f"choose from {', '.join(known)}" if known else _advice(part)
-        raise ValueError(f"`vary` has {path!r}, and {what} has no setting `{name}`: {choice}.")
+        raise NoEffectError(f"`vary` has {path!r}, and {what} has no setting `{name}`: {choice}.")
     if isinstance(part, optax.GradientTransformation):
         return Injected(part, {name: floating(value)})
     if isinstance(part, Injected):
         return Injected(part.rule, {**part.numbers, name: floating(value)})
     if isinstance(part, Mapping):
-        return {**part, name: replaced(part[name], rest, value, path)}
+        return {**part, name: replaced(part[name], rest, value, path, fields)}
     if isinstance(part, tuple):
         place = int(name)
-        return (*part[:place], replaced(part[place], rest, value, path), *part[place + 1 :])
-    new = replaced(getattr(part, name), rest, value, path)
+        return (*part[:place], replaced(part[place], rest, value, path, fields), *part[place + 1 :])
+    old = getattr(part, name)
+    if not rest and name != "dtype":
+        value = chosen(path, value, choices_of(type(part), name), old, fields)
+    new = replaced(old, rest, value, path, fields)
     if isinstance(part, Stack) and name == "cells":
         return Stack.fitting(new, part.skip)
     if isinstance(part, Stack):
@@ -232,7 +261,7 @@ def _fields(part: Any) -> list[str]:
         return [str(name) for name in part]
     if isinstance(part, tuple):
         return [str(place) for place in range(len(part))]
-    return [field.name for field in dataclasses.fields(part) if field.init] if dataclasses.is_dataclass(part) else []
+    return list(fields_of(type(part))) if dataclasses.is_dataclass(part) else []
 
 
 def _advice(part: Any) -> str:

@@ -49,6 +49,22 @@ def test_the_library_trains_with_nothing_else_installed(tmp_path):
     assert done.stdout == "`to_xarray` needs xarray, which is not installed: pip install 'recurra[results]'\n"
 
 
+def test_rooms_that_need_an_extra_say_so_when_they_are_asked_for(tmp_path):
+    script = """
+import recurra as rc
+print(hasattr(rc, "places"), hasattr(rc, "river"))
+try:
+    from recurra import places
+except ImportError as error:
+    print(error)
+rc.places
+"""
+    done = without(["distributed", "river"], script, tmp_path)
+    told = "recurra.places needs Dask, which is not installed: pip install 'recurra[scale]'"
+    assert done.stdout == f"False False\n{told}\n"
+    assert done.stderr.endswith(f"AttributeError: {told}\n")
+
+
 def test_the_refusal_refuses(tmp_path):
     done = without(EXTRAS, "import xarray", tmp_path)
     assert "No module named 'xarray'" in done.stderr

@@ -226,6 +226,14 @@ def test_diverged_seeds_are_named_and_left_out(recurra_command, instant_training
         (["--task", "mimic", "--set", "task.t2=4"], ["`task.t2`", "no effect", "'mimic'", "'add'"]),
         (["--cell", "lstm", "--alpha", "0.5"], ["`alpha`", "no effect", "'lstm'", "'rnn'"]),
         (["--lerning-rate", "1"], ["--lerning-rate", "--learning-rate"]),
+        (["--set", "network.cell.cells.².n=4"], ["`network.cell.cells.².n`", "not a setting"]),
+        (["--set", "network.cell.cells.30000000.n=4"], ["layer 30000000", "at most 100 layers"]),
+        (["--layers", "30000000"], ["`layers`", "at most 100", "30000000"]),
+        (["--set", f"network{'.cell' * 1500}=4"], ["`network.cell", "1,501 names", "more than 40"]),
+        (["--n", "100000000000"], ["`n`", "at most 16777216", "100000000000"]),
+        (["--set", "task.target.n_in=100000000000"], ["`task.target.n_in`", "at most 16777216"]),
+        (["--seeds", "100000000000"], ["`seeds`", "at most 4294967296"]),
+        (["--set", "t1=3"], ["`t1`", "recurra 0.1", "`task.t1` now", "docs/migration.md"]),
         (["uoro"], ["uoro"]),
         (["--out", "missing/runs.nc"], ["`out`", "missing", "create it"]),
         (["--out", "."], ["`out`", "folder", "runs.nc"]),
@@ -265,6 +273,11 @@ def test_a_bad_option_is_one_line(recurra_command, arguments, words):
         ("steps = = 5", ["run.toml, line 1", "not valid TOML"]),
         ("\udcff", ["`config`", "run.toml", "TOML"]),
         ("n = " + "[" * 10_000, ["run.toml", "nested too deeply"]),
+        ("a" + ".a" * 1500 + " = 3", ["run.toml", "nested too deeply"]),
+        ("[vary]\nalpha = [0.1]", ["run.toml, line 1", "`vary` belongs to the file of a study", "`recurra sweep`"]),
+        ("samples = 3", ["`samples` belongs to the file of a study"]),
+        ("task_options.t1 = 3", ["`task_options.t1`", "`task.t1` now", "docs/migration.md"]),
+        ("cell_options.alpha = 3", ["`cell_options.alpha`", "`network.cell.alpha` now"]),
     ],
 )
 def test_a_bad_file_is_one_line(recurra_command, line, words):
@@ -522,6 +535,11 @@ def test_settings_are_listed_from_any_path(recurra_command):
     below = recurra_command("settings", "task.target")[1]
     assert "task.target.alpha" in below
     assert "optimizer" not in below
+    alone = recurra_command("settings", "alpha")[1].splitlines()
+    assert [line.split()[0] for line in alone] == ["Setting", "alpha"]
+    assert recurra_command("settings", "network.cell.cells")[0] == 0
+    _expect_one_line(recurra_command("settings", "lerning_rate"), ["did you mean 'learning_rate'"])
+    _expect_one_line(recurra_command("settings", "task.lenght"), ["`task.lenght`", "did you mean 'length'"])
 
 
 def _expect_one_line(outcome, words):

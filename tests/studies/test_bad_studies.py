@@ -78,6 +78,18 @@ BAD = {
     ),
     "the same number": (f"{TOP}[vary]\nalpha = [1, 1.0]\n", [(3, "`alpha`", "twice")]),
     "too large": (f"{TOP}[vary]\nn = [1{'0' * 40}]\n", [(3, "`n`", "too large")]),
+    "too wide": (f"{TOP}[vary]\nn = [4, 100000000000]\n", [(3, "`n`", "at most 16777216", "100000000000")]),
+    "too many layers": (
+        f"{TOP}[vary]\nlayers = [1, 30000000]\n[vary.network.cell.cells.30000000]\nn = [4]\n",
+        [(3, "`layers`", "at most 100"), (5, "layer 30000000", "at most 100 layers")],
+    ),
+    "a long path": (f"{TOP}set.network{'.cell' * 60} = 4\n", [(2, "61 names")]),
+    "a longer path": (f"{TOP}set.network{'.cell' * 1500} = 4\n", [(None, "nested too deeply")]),
+    "names of 0.1": (
+        f"{TOP}t1 = 3\n[task_options]\nt2 = 4\n[cell_options]\nthreshold = 1.0\n[vary]\ninputs = [3]\n",
+        [(2, "`task.t1` now", "docs/migration.md"), (4, "`task.t2` now"), (6, "`network.cell.threshold` now"),
+         (8, "`task.target.n_in` now")],
+    ),
     "fixed and varied": (
         f"{TOP}alpha = 0.5\nset.task.t1 = 2\n[vary]\nnetwork.cell.alpha = [0.1]\ntask.t2 = [4]\n"
         "[[points]]\n'task.t1' = 4\ntask.t2 = 3\n",

@@ -19,6 +19,7 @@ import recurra as rc
 from recurra.cli import app, environment
 from recurra.engine.choosing import AutoEngine
 from recurra.engine.on_chip.fits import DoesNotFitError
+from recurra.engine.settings import having
 from recurra.saved import archive, whole_files
 from recurra.studies import folder as folders
 from recurra.studies.folder import Folder
@@ -165,7 +166,7 @@ def check_points(study, same=True):
         found |= {member: (outcome, i) for i, member in enumerate(batch.members)}
     assert set(found) == set(place)
     for point, settings in enumerate(sweep.settings):
-        with jax.enable_x64(planner.x64):
+        with having(planner.settings):
             parts = build(settings)
             how = {"engine": rc.ScanEngine(alike=True)} if same else {}
             result = rc.train(

@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import warnings
+from functools import partial
 
 import jax
 import numpy as np
@@ -288,6 +289,45 @@ def test_a_checkpoint_of_other_versions_goes_on_if_its_settings_are_the_same(tmp
     )  # so it is the program that differs
     with pytest.raises(rc.CheckpointError, match="other settings"):
         train(rc.UORO(), steps=2_000_000_000, window=1000, checkpoint=file, **settings)
+
+
+def of_list(outcome, table):
+    return outcome.loss * table[2]
+
+
+@pytest.mark.parametrize(
+    "long", [{"seeds": range(100_000)}, {"record": {"a": partial(of_list, table=[*range(100_000), 10**30])}}]
+)
+def test_what_takes_long_to_tell_costs_no_checkpoint(tmp_path, monkeypatch, long):
+    """Of a long account the file has a digest, by which it is compared as a short one is."""
+    monkeypatch.setattr(checkpoint, "LONGEST", 300_000)
+    file, settings = tmp_path / "run.safetensors", {"steps": 1, "streams": 1, **long}
+    first = train(**settings, checkpoint=file)
+    arrays, about = archive.read(file, "run")
+    assert about["account"].keys() == {"sha256"}
+    archive.write(file, "run", arrays, {**about, "identity": "0" * 64, "versions": {"jax": "0.1"}})
+    calls = []
+    with pytest.warns(UserWarning, match=r"jax 0\.1"):
+        again = train(**settings, checkpoint=file, progress=calls.append)
+    assert np.array_equal(again.loss, first.loss)
+    assert calls == [1]  # it was there
+
+
+def test_a_checkpoint_for_which_a_file_has_no_room_costs_no_result(tmp_path, monkeypatch):
+    monkeypatch.setattr("recurra.saved.headers.LONGEST", 100)
+    with pytest.warns(UserWarning, match=r"could not be written after step 60: The names, shapes and document take"):
+        assert train(checkpoint=tmp_path / "run").steps == 60
+
+
+def test_settings_of_jax_tell_runs_of_other_versions_apart(tmp_path):
+    file = tmp_path / "run.safetensors"
+    stopped = interrupted(rc.UORO(), after=1, checkpoint=file)
+    arrays, about = archive.read(file, "run")
+    archive.write(file, "run", arrays, {**about, "identity": "0" * 64, "versions": {**about["versions"], "jax": "0.1"}})
+    with jax.threefry_partitionable(False), pytest.raises(rc.CheckpointError, match="other settings"):
+        train(rc.UORO(), steps=2_000_000_000, window=1000, checkpoint=file)
+    with pytest.warns(UserWarning, match=r"jax 0\.1"):
+        interrupted(rc.UORO(), after=stopped.result.steps + 1, checkpoint=file)
 
 
 @pytest.fixture(scope="module")

@@ -2,6 +2,7 @@
 
 import warnings
 
+import jax
 import numpy as np
 import pytest
 
@@ -9,6 +10,7 @@ import recurra as rc
 from recurra.engine.experiment import KnownRows
 from recurra.training.arguments import warn_if_short
 from recurra.training.cases import Case
+from recurra.training.orders import Networks
 from small_runs import arrays, network, regression, series, train
 
 LATE = {
@@ -64,7 +66,7 @@ def test_steps_before_a_late_label_are_not_learned_from():
 def test_a_sweep_says_it_too():
     """Each of its networks is such a case."""
     case = Case(network(), rc.EfficientBPTT(T=6), rc.Add(1, 2), 0.1, steps=5, window=5)
-    (said,) = remarks(lambda: case.made(KnownRows()))[0]
+    (said,) = remarks(lambda: Networks([case.made(KnownRows())], (0,), jax.random.key(0)))[0]
     assert "with `T` = 6, E-BPTT has its first gradient after 6" in said
 
 

@@ -12,6 +12,7 @@ import recurra as rc
 from driving import FOR_ONE_LAYER
 from recurra.engine.experiment import Experiment
 from recurra.engine.programs import programs
+from recurra.studies.study import Study
 from recurra.training.varying import SweepPoints, with_settings
 from small_runs import arrays, asks_to_stop_after, network
 
@@ -171,6 +172,19 @@ def test_a_network_that_diverges_is_marked_and_costs_no_other():
     assert np.isfinite(data.final_loss.sel(optimizer=0.01)).all()
 
 
+def test_an_exception_from_progress_ends_the_sweep_at_once():
+    told = []
+
+    def report(done):
+        told.append(done)
+        if done > 0:
+            raise ZeroDivisionError("mine")
+
+    with pytest.raises(ZeroDivisionError, match="mine"):
+        swept({"optimizer": [0.01]}, steps=5000, progress=report)
+    assert sum(done > 0 for done in told) == 1
+
+
 @pytest.mark.parametrize("number", [signal.SIGINT, pytest.param(signal.SIGTERM, marks=pytest.mark.slow)])
 def test_a_sweep_that_is_interrupted_leaves_what_it_has(number):
     vary = {"learner": [rc.RFLO(), rc.UORO()]}
@@ -190,13 +204,67 @@ def test_parts_with_their_defaults_may_be_given_by_name():
     assert data.identical(parts)
     assert list(data.learner.values) == ["rflo", "uoro"]
     found = SweepPoints.of([{"optimizer": "adam"}, {"optimizer": {"mine": "sgd"}}])
-    assert [each["optimizer"] for each in found.settings] == [rc.Adam(), rc.SGD()]
+    made = [with_settings({"optimizer": 0.1}, each)["optimizer"] for each in found.settings]
+    assert made == [rc.Adam(), rc.SGD()]
     assert [each["optimizer"] for each in found.labels] == ["adam", "mine"]
+
+
+BY_NAME = [
+    ({"network.cell.w_rec": "gaussian"}, rc.Network(rc.RNN(2, 4, w_rec=rc.cells.gaussian), 2)),
+    (
+        {"w_rec": "sparsely", "density": 0.5},
+        rc.Network(rc.RNN(2, 4, w_rec=rc.cells.Sparsely(0.5)), 2),
+    ),
+    ({"network.cell.phi": "relu"}, rc.Network(rc.RNN(2, 4, phi=jax.nn.relu), 2)),
+    ({"network.loss": "squared-error"}, rc.Network(rc.RNN(2, 4), 2, rc.SquaredError())),
+    ({"cell": "gru"}, rc.Network(rc.GRU(2, 4), 2)),
+    ({"n": 6, "cell": "gru"}, rc.Network(rc.GRU(2, 6), 2)),
+    ({"cell": "lstm", "dtype": "float32"}, rc.Network(rc.LSTM(2, 4, dtype="float32"), 2)),
+]
+
+
+@pytest.mark.parametrize(("settings", "wanted"), BY_NAME, ids=range(len(BY_NAME)))
+def test_parts_and_functions_within_a_network_may_be_given_by_name(settings, wanted):
+    """A cell has the size and the type of the one that it takes the place of."""
+    assert with_settings({"network": network()}, settings)["network"] == wanted
+
+
+def test_names_give_the_points_that_a_study_file_has():
+    """What has no effect at a point is left out of it, and what then coincides is taken once."""
+    study = Study.of_text(
+        'learners = ["kernl", "rflo"]\nn = 4\n[vary]\n"learner.kernl.perturbation" = [0.1, 0.2]\n'
+        '"network.loss" = ["softmax-cross-entropy", "squared-error"]\n'
+    )
+    vary = {
+        "learner": ["kernl", "rflo"],
+        "learner.kernl.perturbation": [0.1, 0.2],
+        "network.loss": ["softmax-cross-entropy", "squared-error"],
+    }
+    data = swept(vary)
+    points = study.points()
+    assert data.sizes["point"] == len(points) == 6
+    columns = zip(*(data[name].values.tolist() for name in vary), strict=True)
+    found = [{name: each for name, each in zip(vary, row, strict=True) if each == each} for row in columns]
+    assert sorted(map(repr, map(sorted, map(dict.items, found)))) == sorted(
+        map(repr, map(sorted, map(dict.items, points)))
+    )
+    at = next(i for i, each in enumerate(found) if each == {"learner": "rflo", "network.loss": "squared-error"})
+    one = trained(rc.RFLO(), rc.Add(1, 2), rc.Network(rc.RNN(2, 4), 2, rc.SquaredError()))
+    np.testing.assert_allclose(data.loss.isel(point=at), one.loss, rtol=1e-9)
+
+
+def test_a_setting_that_only_one_cell_has_is_left_out_of_others():
+    data = swept({"cell": ["rnn", "gru"], "alpha": [0.5, 1.0]}, rc.RTRL(), seeds=1)
+    assert data["cell"].values.tolist() == ["rnn", "rnn", "gru"]
+    np.testing.assert_array_equal(data["alpha"], [0.5, 1.0, np.nan])
 
 
 WRONG = [
     ({"learner": ["rfol"]}, r"A name in `vary\['learner'\]` must be 'rtrl', .* and is 'rfol'"),
-    ({"cell": ["gru"]}, r"no default for n_in and n: .*{'gru': recurra\.GRU\(n_in=\.\.\., n=\.\.\.\)}"),
+    ({"cell": ["gruu"]}, r"A name in `vary\['cell'\]` must be 'alif'.* and is 'gruu'"),
+    ({"w_rec": ["sparsely"]}, r"no default for density: .*{'sparsely': recurra\.Sparsely\(density=\.\.\.\)}"),
+    ({"network.loss": ["cross"]}, r"A name in `vary\['network\.loss'\]` must be .* and is 'cross'"),
+    ({"cell": ["rnn", "gru"], "network.cell.alfa": [0.1]}, "no setting `alfa`"),
     ({"optimizer": []}, "empty"),
     ({"optimizer": [0.1, 0.1]}, "different"),
     ({"optimizer": 0.1}, "list of values"),

@@ -15,11 +15,14 @@ import optax
 import pytest
 
 import recurra as rc
+from recurra.engine.settings import unusual
 from recurra.saved import archive
 from recurra.studies.folder import Folder
 from recurra.studies.study import Study
 from recurra.training import orders
-from recurra.training.folder import KIND, FolderError
+from recurra.training.cases import Identity, Sent
+from recurra.training.folder import KIND, FolderError, Groups
+from recurra.training.places.base import Computed, Member, Order, versions
 
 TASK = rc.Add(t1=1, t2=2)
 RATES = {"optimizer": [1e-3, 1e-2]}
@@ -83,6 +86,34 @@ def test_networks_of_other_settings_are_others(tmp_path, other):
     found = swept(tmp_path, **other)
     assert count(tmp_path) == 8
     assert found.identical(swept(**other))
+
+
+@pytest.mark.parametrize(
+    ("name", "value"), [("threefry_partitionable", False), ("default_prng_impl", "rbg"), ("softmax_custom_jvp", True)]
+)
+def test_networks_with_other_settings_of_jax_are_others(tmp_path, name, value):
+    """Parts of the library's own, which their account describes completely."""
+    usual = swept(tmp_path)
+    with getattr(jax, name)(value):
+        found = swept(tmp_path)
+        assert found.identical(swept())
+    assert count(tmp_path) == 8
+    assert swept(tmp_path).identical(usual)
+    assert count(tmp_path) == 8
+
+
+def test_keys_of_one_number_and_two_kinds_are_two_keys(tmp_path):
+    for kind in ("rbg", "unsafe_rbg"):
+        key = jax.random.key(3, impl=kind)
+        assert swept(tmp_path, key=key).identical(swept(key=key))
+    assert count(tmp_path) == 8
+
+
+def test_under_jaxs_defaults_nothing_is_noted_of_its_settings():
+    """So that folders made before they were noted stay valid."""
+    assert unusual(jax.random.key(0)) == {}
+    with jax.default_matmul_precision("bfloat16"):
+        assert unusual(jax.random.key(0)) == {"jax": {"default_matmul_precision": "bfloat16"}}
 
 
 class Doubled(rc.UnitwiseCell):
@@ -191,7 +222,8 @@ def aged(folder):
         arrays, about = archive.read(path, KIND)
         about["versions"]["jax"] = "0.0.1"
         about["cases"] = [
-            [f"0{digest[1:]}" if unknown else digest, account, unknown] for digest, account, unknown in about["cases"]
+            [f"0{digest[1:]}" if about["unknown"][at] else digest, account, at]
+            for digest, account, at in about["cases"]
         ]
         archive.write(path, KIND, arrays, about)
 
@@ -273,7 +305,25 @@ def test_a_network_that_cannot_be_computed_here_is_an_error_and_the_others_are_k
 
 
 def test_processes_compute_the_bits_of_this_one(tmp_path):
-    """Also with parts that only this program knows."""
+    """Also with parts that only this program knows, and with its settings of JAX."""
     for net in (network(), rc.Network(Doubled(n_in=2, n=4), n_out=2)):
-        with_processes = swept(place=rc.places.Processes(2), net=net)
-        assert with_processes.identical(swept(net=net))
+        with jax.threefry_partitionable(False):
+            with_processes = swept(place=rc.places.Processes(2), net=net)
+            assert with_processes.identical(swept(net=net))
+
+
+def test_a_group_has_room_for_thousands_of_networks_with_functions_of_their_own(tmp_path):
+    identities = [Identity(f"{i:064d}", f"{i:064d}", ("somewhere.a_function_of_mine",) * 99) for i in range(4096)]
+    points, key = tuple(range(4096)), (np.zeros(2, np.uint32), "threefry2x32")
+    order = Order(Sent([], []), points, tuple(Member(i, 0) for i in points), 1, key, versions())
+    (tmp_path / "groups").mkdir()
+    Groups(tmp_path).keep(order, Computed({}, {}, {}, 0.0, 0.0, "", ""), identities)
+    assert [known for group in Groups(tmp_path) for known, _ in group.known_as] == identities
+
+
+def test_each_group_is_read_once(tmp_path, monkeypatch):
+    read, opened = archive.read, []
+    monkeypatch.setattr(archive, "read", lambda path, kind: opened.append(path) or read(path, kind))
+    swept(tmp_path)
+    groups = Groups(tmp_path)
+    assert [len(list(groups)), len(list(groups)), len(opened)] == [1, 1, 1]

@@ -6,12 +6,15 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
-from recurra.studies.language import SettingsError, table_of
+from recurra.studies.language import SettingsError
 from recurra.studies.reading.lines import Path, lines_of
 from recurra.training.aliases import path_of
+from recurra.training.choices import table_of
 
 #: the path of what is typed on the command line, and written in no file
 TYPED: Path = (-1,)
+#: tables and lists within each other, which no file of settings needs
+DEEPEST = 100
 #: problems that are shown, and characters of one
 MOST_SHOWN, LONGEST_LINE = 20, 500
 
@@ -92,6 +95,8 @@ def parsed(text: str, file: str) -> tuple[dict[str, Any], Positions]:
     """What a TOML file says, and where; a `SettingsError` if it is none."""
     try:
         table = tomllib.loads(text)
+        if _is_deep(table):
+            raise RecursionError
     except RecursionError:
         raise SettingsError(f"{file}: Lists or tables are nested too deeply.") from None
     except ValueError as error:
@@ -101,3 +106,12 @@ def parsed(text: str, file: str) -> tuple[dict[str, Any], Positions]:
         problem, line, column = said.groups()
         raise SettingsError(f"{file}, line {line}: This is not valid TOML: {problem}, in column {column}.") from None
     return table, Positions(file, lines_of(text, table))
+
+
+def _is_deep(table: dict[str, Any]) -> bool:
+    """Whether tables and lists lie so deep within each other that functions which go through them cannot."""
+    level: list[Any] = [table]
+    for _ in range(DEEPEST):
+        inside = (each.values() if isinstance(each, dict) else each for each in level if isinstance(each, dict | list))
+        level = [each for values in inside for each in values]
+    return bool(level)

@@ -74,7 +74,7 @@ class Progress:
 def tune(study: Study, folder: Folder, place: Place) -> list[Tuned]:
     """Search every case, and write what was found after each."""
     from recurra.studies.networks import TrialNetworks, batch_of
-    from recurra.studies.sweep import window_of
+    from recurra.training.arguments import window_of
 
     searches = study.searches()
     doubles = lambda case, space: "float64" in getattr(space.get("dtype"), "values", [study.settings(case).dtype])
@@ -82,7 +82,7 @@ def tune(study: Study, folder: Folder, place: Place) -> list[Tuned]:
     batch, trials, found = batch_of(study, place), folder.path / TRIALS, []
     for case, space in searches:
         run = study.settings(case)
-        bounds = run.steps, window_of(run), study.seeds, run.key
+        bounds = run.steps, window_of(run.window, run.steps), study.seeds, run.key
         found.append(tune_case(case, space, networks, study.tune, *bounds, trials, batch, _announcer(case, study)))
         write_tuned(folder.path, found)
         if find_spec("matplotlib") and find_spec("jinja2"):

@@ -60,8 +60,8 @@ class Order:
     among: int | None = None
     #: the learners, for messages
     learners: tuple[str, ...] = ()
-    #: whether JAX computes with 64 bits where it is asked to: in a study all orders are alike in it
-    x64: bool = False
+    #: JAX's settings, by name: see `recurra.engine.settings`
+    settings: Mapping[str, Any] = field(default_factory=dict)
     #: whether a worker with an accelerator is faster
     gains: bool = False
     start: int = 0
@@ -179,8 +179,14 @@ class Attempt:
     error: Exception | None = field(default=None, repr=False, compare=False)
     #: whether the worker would refuse every order, since it has other versions
     is_unfit: bool = False
+    #: whether another try would be no use
+    is_final: bool = False
     #: whether the worker has an accelerator; None if it was not asked
     accelerated: bool | None = None
+
+
+class ReportError(Exception):
+    """What is told how far a sweep is has raised its cause. The order that was being computed is not tried again."""
 
 
 def attempt(compute: Compute, order: Order, worker: str) -> Attempt:
@@ -188,7 +194,9 @@ def attempt(compute: Compute, order: Order, worker: str) -> Attempt:
     try:
         return Attempt(worker, compute(order))
     except Exception as error:
-        return Attempt(worker, reason=one_line(error), error=error)
+        cause = error.__cause__ if isinstance(error, ReportError) else None
+        raised = cause if isinstance(cause, Exception) else error
+        return Attempt(worker, reason=one_line(raised), error=raised, is_final=raised is not error)
 
 
 def failure(attempts: list[Attempt]) -> Failure:

@@ -139,7 +139,7 @@ class _Dispatcher:
             yield begun.task.order, attempt.outcome
             return
         begun.task.attempts.append(replace(attempt, worker=begun.worker))
-        if len(begun.task.attempts) < TRIES:
+        if len(begun.task.attempts) < TRIES and not attempt.is_final:
             self.again.append(begun.task)
         else:
             yield begun.task.order, failure(begun.task.attempts)
@@ -205,7 +205,7 @@ def _one_by_one(compute: Compute, orders: Iterable[Order], asked: Asked | None) 
         tries: list[Attempt] = []
         while len(tries) < TRIES:
             tries.append(attempt(compute, order, "here"))
-            if tries[-1].outcome is not None:
+            if tries[-1].outcome is not None or tries[-1].is_final:
                 break
             gc.collect()  # what a failed try leaves behind may be all the memory there is
         yield order, tries[-1].outcome or failure(tries)
