@@ -52,6 +52,7 @@ class Case:
     evaluate_every: int | None = None
     evaluate_steps: int | None = None
     exact_probes: Sequence[str] = ()
+    metrics: Mapping[str, MetricFunction] | None = None
 
     @staticmethod
     def of(*given: Any) -> "Case":
@@ -63,7 +64,7 @@ class Case:
         found["record_every"] = checks.whole_number("`record_every`", found.get("record_every", 1))
         return Case(**found)
 
-    def made(self, shapes: KnownRows, metrics: Mapping[str, MetricFunction] | None = None) -> "Made":
+    def made(self, shapes: KnownRows) -> "Made":
         """The case as engines run it. What does not fit together is a ValueError or a TypeError."""
         network = self.network
         streams = arguments.check(network, self.learner, self.task, self.steps, self.streams, self.probes, self.record)
@@ -73,7 +74,7 @@ class Case:
         fixed = streams, recorder, rows, self.exact_probes
         experiment = Experiment.of(network, learners, self.optimizer, self.task, *fixed)
         looks = self.evaluate_every, self.evaluate_steps
-        held_out = Evaluation.of(network, self.evaluate, *looks, self.steps, streams, metrics)
+        held_out = Evaluation.of(network, self.evaluate, *looks, self.steps, streams, self.metrics)
         return Made(replace(self, streams=streams), experiment, held_out)
 
     def packed(self) -> dict[str, Any]:

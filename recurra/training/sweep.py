@@ -30,6 +30,7 @@ from recurra.training.computing import BLANK, Collected, compute, ends_of_window
 from recurra.training.console import say
 from recurra.training.folder import Groups, Kept
 from recurra.training.interrupts import Asked, Interrupted, asked_to_stop
+from recurra.training.metrics import MetricFunction
 from recurra.training.orders import Batch, Networks, network_steps
 from recurra.training.places.base import Computed, Failure, Order, Place, ReportError
 from recurra.training.places.dispatching import Local
@@ -66,6 +67,7 @@ def sweep(
     evaluate: Task | None = None,
     evaluate_every: int | None = None,
     evaluate_steps: int | None = None,
+    metrics: Mapping[str, MetricFunction] | None = None,
     engine: Engine | str = "auto",
     folder: Path | str | None = None,
     place: Place | None = None,
@@ -86,9 +88,10 @@ def sweep(
     have alone, in any other sweep, or with more cores of the same kind: see `alike` of `recurra.ScanEngine`.
 
     The data set has a dimension for each setting that varies, or one called "point" where they make no grid; then
-    "seed", and "step" for the ends of loss windows. `loss` is the mean over a window, `final_loss` over the last tenth
-    of the steps; it is nan where a network diverged, and `diverged_at` is the step at which it did, -1 for none. What
-    is recorded is under `record.NAME`. With `evaluate` there are `evaluated_loss` and `best_step`.
+    "seed", and "step" for the ends of loss windows. `loss` is the mean over a window, `final_loss` over the last
+    tenth of the steps; it is nan where a network diverged, and `diverged_at` is the step at which it did, -1 for
+    none. What is recorded is under `record.NAME`. With `evaluate` there are `evaluated_loss` and `best_step`, and
+    `evaluated_NAME` for each of `metrics`.
 
     With a `folder`, networks are kept there in groups as they are finished, and the same call goes on from what is
     there, after any end. So does a call with more points, more seeds or other settings: what the folder has of its
@@ -115,8 +118,9 @@ def sweep(
     points, which, root, where = SweepPoints.of(vary), arguments.which(seeds), checks.key_of(key), _place_of(place)
     looks = evaluate, evaluate_every, evaluate_steps
     case = Case.of(
-        network, learner, task, optimizer, steps, window, streams, probes, record, record_every, *looks, exact_probes
-    )
+        network, learner, task, optimizer, steps, window, streams, probes, record, record_every, *looks, exact_probes,
+        metrics,
+    )  # fmt: skip
     is_here = isinstance(where, Local)
     points, made = _made(case, points)
     networks = Networks(made, which, root, runs, at_once=is_here and folder is None)

@@ -122,12 +122,13 @@ def train(
     arguments.check_outside(network, learner, task, optimizer, key, probes, start, evaluate)
     looks = evaluate, evaluate_every, evaluate_steps
     case = Case.of(
-        network, learner, task, optimizer, steps, window, streams, probes, record, record_every, *looks, exact_probes
-    )
+        network, learner, task, optimizer, steps, window, streams, probes, record, record_every, *looks, exact_probes,
+        metrics,
+    )  # fmt: skip
     which, root, record = arguments.which(seeds), checks.key_of(key), case.record
     arguments.check_sink(record_into, record)
     arguments.check_seconds("`checkpoint_every`", checkpoint_every)
-    made, steps, window, record_every = case.made(KnownRows(), metrics), case.steps, case.window, case.record_every
+    made, steps, window, record_every = case.made(KnownRows()), case.steps, case.window, case.record_every
     experiment, begins = starting_from(start, made.experiment, len(which), steps)
     held_out, began = made.held_out, 0 if experiment.began is None else int(experiment.began)
     arguments.warn_if_short(learner, steps - experiment.horizon, began)
