@@ -9,7 +9,7 @@ import numpy as np
 from recurra.checks import Part
 from recurra.engine.forms import FORMS
 from recurra.online.step import OnlineState, OnlineStep
-from recurra.saved.parts import NotDescribedError, agree, described, outlined, rebuilt, register
+from recurra.saved.parts import NotDescribedError, described, difference, outlined, rebuilt, register
 from recurra.saved.trees import filled
 
 # A model that is saved between two rows goes on with the same bits, and so in the form in which its learner runs.
@@ -30,10 +30,11 @@ def step_described(step: OnlineStep) -> dict[str, Any]:
 
 def check_template(description: Mapping[str, Any], name: str, like: Part) -> None:
     """Raise unless `like` has the settings of the part that a description calls `name`, as far as it tells them."""
-    if name in description and described(rebuilt(description[name])) != outlined(like):
-        raise ValueError("it holds a model with other settings than `like`: leave `like` out to go on with the file's")
-    if "outline" in description and not agree(description["outline"], outlined(like)):
-        raise ValueError("it holds a model with other settings than `like`: build `like` as the saved model was built")
+    known, told = name in description, outlined(like)
+    found = described(rebuilt(description[name])) if known else description.get("outline", told)
+    if differs := difference(found, told):
+        fix = "leave `like` out to go on with the file's" if known else "build `like` as the saved model was built"
+        raise ValueError(f"it holds a model with other settings than `like`: {differs}; {fix}")
 
 
 def step_of(description: Mapping[str, Any], like: OnlineStep | None) -> OnlineStep:

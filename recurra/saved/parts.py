@@ -93,14 +93,25 @@ def outlined(value: Any, owner: str = "", field: str = "") -> Any:
         return {"own": type(value).__name__}
 
 
-def agree(one: Any, other: Any) -> bool:
-    """Whether two outlines have the same settings, but for fields that only one of them has, as in another version."""
+def difference(one: Any, other: Any, owner: str = "the model", field: str = "") -> str | None:
+    """The first setting in which two outlines differ, in words. A field that only one has is of another version."""
     match one, other:
-        case {"part": name, "fields": dict(fields)}, {"part": named, "fields": dict(others)}:
-            return name == named and all(agree(fields[each], others[each]) for each in fields if each in others)
-        case list(), list():
-            return len(one) == len(other) and all(map(agree, one, other))
-    return one == other
+        case {"part": name, "fields": dict(fields)}, {"part": named, "fields": dict(others)} if name == named:
+            found = (difference(fields[each], others[each], name, each) for each in fields if each in others)
+            return next(filter(None, found), None)
+        case list(), list() if len(one) == len(other):
+            return next(filter(None, (difference(*each, owner, field) for each in zip(one, other, strict=True))), None)
+    what = f"`{field}` of {owner}" if field else owner
+    return None if one == other else f"{what} is {_in_words(one)} in the file, and {_in_words(other)} in `like`"
+
+
+def _in_words(outline: Any) -> str:
+    match outline:
+        case {"part": str(name)} | {"own": str(name)}:
+            return f"a {name:.60}"
+        case {"function": str(name)} | {"dtype": str(name)}:
+            return f"{name:.60}"
+    return _short(outline)
 
 
 def rebuilt(document: Any) -> Part:

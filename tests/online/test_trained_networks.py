@@ -174,18 +174,19 @@ def test_errors_are_short_and_no_file_is_left(tmp_path, monkeypatch, without_typ
 def test_templates_that_do_not_fit(tmp_path):
     """Also such whose arrays have the same names and shapes."""
     path, make = tmp_path / "network", with_head(mlp())
+    drawn = rc.GRU(2, 4, w_rec=rc.cells.gaussian)
     rc.save(path, make(), make().init(KEY))
     for like, words in {
-        with_head(mlp(), loss=rc.SquaredError()): "other settings than `like`: build `like` as the saved",
-        lambda: rc.Network(rc.GRU(2, 4, w_rec=rc.cells.gaussian), 2, head=mlp()): "other settings than `like`",
+        with_head(mlp(), loss=rc.SquaredError()): "`loss` of Network is a SoftmaxCrossEntropy in the file, and a S",
+        lambda: rc.Network(drawn, 2, head=mlp()): r"`w_rec` of GRU is recurra.* in the file.*; build `like` as",
         with_head(mlp(width=5)): r"the array 'readout.* is float64\[4,4\], and float64\[5,4\] is expected",
-        lambda: rc.Network(rc.GRU(2, 4), 2): "other settings than `like`",
+        lambda: rc.Network(rc.GRU(2, 4), 2): "`head` of Network is a Module in the file, and None in `like`",
         lambda: rc.Online(rc.forecaster(n_in=1).step): "a model of class TrainedNetwork, and `like` is a Online",
     }.items():
         with pytest.raises(rc.SavedFileError, match=words):
             rc.load(path, like=like())
     rc.save(path, TRAINED)
-    with pytest.raises(rc.SavedFileError, match="leave `like` out"):
+    with pytest.raises(rc.SavedFileError, match=r"`cell` of Network is a LSTM .* a GRU in `like`; leave `like` out"):
         rc.load(path, like=make())
     rc.save(path, rc.forecaster(n_in=1))
     with pytest.raises(rc.SavedFileError, match="holds a model of class Online, and `like` is a TrainedNetwork"):
