@@ -176,13 +176,13 @@ def of_network(network):
     weights, x = network.init(jax.random.key(0)), jnp.ones(network.cell.n_in)
     a, _, output = network.forward(weights, network.cell.init_state(), x)
     loss, error = network.loss(output, jnp.linspace(0.1, 0.9, network.n_out))
-    return weights, output, loss, network.credit(weights, error, a)
+    return weights, output, loss, network.credit(weights, error, a, x)
 
 
 def test_of_a_network():
     others = {
         "cell": rc.GRU(2, 3), "n_out": 3, "loss": rc.SquaredError(), "random_feedback": True, "skip": True,
-        "regularizer": rc.FiringRate(),
+        "regularizer": rc.FiringRate(), "head": rc.module_of(lambda p, a: p * a[:2], jnp.ones(()), x=3),
     }  # fmt: skip
     plain = {"cell": rc.RNN(2, 3), "n_out": 2}
     assert [*others] == settings(rc.Network(**plain))
