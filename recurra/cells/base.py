@@ -66,8 +66,8 @@ class Cell(checks.Part):
     def widths(self) -> tuple[int, ...]:
         """The length of each state variable."""
 
-    def show(self, a: State) -> Float[Array, " shown"]:
-        """What the readout sees of a state."""
+    def show(self, a: Tangent) -> Float[Array, "shown *k"]:
+        """What the readout sees of a state, or of a tangent of it."""
         parts = [a[p] for p in self.shown]
         return parts[0] if len(parts) == 1 else jnp.concatenate(parts)
 

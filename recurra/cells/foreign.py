@@ -9,7 +9,7 @@ and every parameter one weight, the two are the same numbers in another order: t
 trained, the gates follow from them at each step, and gradients are carried back through that map.
 """
 
-import functools
+import itertools
 import warnings
 from collections.abc import Callable
 from typing import Any, ClassVar
@@ -20,17 +20,20 @@ import jax.numpy as jnp
 import numpy as np
 from jax.flatten_util import ravel_pytree
 from jax.tree_util import KeyPath
-from jaxtyping import Array, PRNGKeyArray, PyTree
+from jaxtyping import Array, Float, PRNGKeyArray, PyTree
 
-from recurra.cells.base import Cell, Credit, State, Weights
-from recurra.cells.gates import Gates, Sources
+from recurra.cells.base import Cell, Credit, State, Tangent, Weights
+from recurra.cells.gates import Gates
 from recurra.cells.general import GeneralCell
 from recurra.cells.reading import NotUnitwise
 from recurra.cells.step import Step, StepCell
 from recurra.cells.unitwise import UnitwiseCell
+from recurra.linalg import dense
 
 #: how close what was read comes to the step at a random point, relative to the largest number
 CLOSE = {8: 1e-10, 4: 1e-3, 2: 1e-1}
+#: the carry and the input at which they are compared, from random ones: the first at which most numbers are finite
+POINTS = (lambda v: v, jnp.abs, lambda v: -jnp.abs(v), lambda v: 0.1 * v, lambda v: 0.1 * jnp.abs(v))
 
 
 class ReadCell(StepCell, UnitwiseCell):  # pyright: ignore[reportIncompatibleVariableOverride]
@@ -54,7 +57,8 @@ class ReadCell(StepCell, UnitwiseCell):  # pyright: ignore[reportIncompatibleVar
     n_in: int = eqx.field(static=True)
     n: int = eqx.field(static=True)
     dtype: jnp.dtype = eqx.field(static=True)
-    shows: tuple[int, ...] = eqx.field(static=True)
+    #: the leaves of the carry that the readout sees; None for what the step returns beside the carry
+    shows: tuple[int, ...] | None = eqx.field(static=True)
     is_smooth: bool = eqx.field(static=True)
 
     w_rec: ClassVar[Any] = None
@@ -77,8 +81,8 @@ class ReadCell(StepCell, UnitwiseCell):  # pyright: ignore[reportIncompatibleVar
 
     @property
     def gates(self) -> tuple[str, ...]:  # pyright: ignore[reportIncompatibleVariableOverride]
-        """Gates are numbered in the order in which the step reaches them."""
-        return tuple(map(str, range(len(self.listens))))
+        """A gate is called by the parameters that its weights are, such as "W+U", or by a number."""
+        return self.step.gates
 
     @property
     def variables(self) -> tuple[str, ...]:  # pyright: ignore[reportIncompatibleVariableOverride]
@@ -87,6 +91,29 @@ class ReadCell(StepCell, UnitwiseCell):  # pyright: ignore[reportIncompatibleVar
         names = [f"carry{paths[leaf]}" for leaf, _ in self.step.reading.variables]
         told = [name if names.count(name) == 1 else f"{name}, {i}" for i, name in enumerate(names)]
         return tuple(told if self.step.reading.derive is None else ["heard", *told])
+
+    @property
+    def shown(self) -> tuple[int, ...]:  # pyright: ignore[reportIncompatibleVariableOverride]
+        """The state variables that the readout sees, by number."""
+        return tuple(number for number, _ in self._seen)
+
+    def show(self, a: Tangent) -> Float[Array, "shown *k"]:
+        """What the readout sees, in the order of the user's carry, which need not be that of units."""
+        order, seen = self._order, Cell.show(self, a)
+        return seen if order is None else seen[np.argsort(order)]
+
+    def credit_shown(self, c: Float[Array, " shown"]) -> Credit:
+        return Cell.credit_shown(self, c if self._order is None else c[self._order])
+
+    @property
+    def _seen(self) -> tuple[tuple[int, np.ndarray], ...]:
+        return self.step.reading.shown(self.shows, jax.tree.leaves(self.first))
+
+    @property
+    def _order(self) -> np.ndarray | None:
+        """Where the entries of the shown variables stand in what is shown; None if one after the other."""
+        order = np.concatenate([places for _, places in self._seen])
+        return None if np.array_equal(order, np.arange(len(order))) else order
 
     def unit(self, a: State, z: State) -> State:
         return self.step.reading.unit(a, z)
@@ -132,7 +159,7 @@ class ReadCell(StepCell, UnitwiseCell):  # pyright: ignore[reportIncompatibleVar
         return ravel_pytree(self.params)[1](flat[self.step.order])
 
     def labels(self, weights: Weights) -> PyTree[str]:
-        return Cell.labels(self, weights) if self.converts else UnitwiseCell.labels(self, weights)
+        return StepCell.labels(self, weights) if self.converts else UnitwiseCell.labels(self, weights)
 
     def place(self, path: KeyPath) -> str:
         return Cell.place(self, path) if self.converts else UnitwiseCell.place(self, path)
@@ -192,13 +219,9 @@ def cell_of(
         beside = () if shown is not None else reading.beside
         if not beside and shown is None:
             _warn_of_what_is_left_out(step)
-        derived = reading.derive is not None
-        rows = enumerate(reading.variables, start=derived)
-        rows = sorted((leaf, int(places[0]), number) for number, (leaf, places) in rows)
         cell: Any = ReadCell(  # pyright reads fields of base classes as its first arguments
             first=step.carry, params=step.params, step=step, n_in=step.n_in, n=reading.n, dtype=step.dtype,
-            shows=beside or tuple(number for each in leaves for leaf, _, number in rows if leaf == each),
-            is_smooth=smooth,
+            shows=None if beside else leaves, is_smooth=smooth,
         )  # fmt: skip
         _check_agreement(cell)
         return cell
@@ -239,35 +262,34 @@ def _warn_of_what_is_left_out(step: Step) -> None:
 def _check_agreement(cell: ReadCell) -> None:
     """Raise `NotUnitwise` unless the cell is its step at a random point, in value and in all derivatives."""
     step, keys = cell.step, jax.random.split(jax.random.key(0), 4)
+    flat_params, of_params = ravel_pytree(step.params)
+    flat_carry, of_carry = ravel_pytree(step.carry)
+    kinds = zip(keys, (flat_params.size, flat_carry.size, cell.n_in), strict=False)
+    noise, carry, x = (jax.random.normal(key, (size,), cell.dtype) for key, size in kinds)
+    c = tuple(jax.random.normal(key, (cell.n,), cell.dtype) for key in jax.random.split(keys[3], cell.states))
+    compared = jax.jit(lambda p, carry, x: _of_step_and_cell(cell, of_params(p), of_carry(carry), x, c))
+    for scale, at in itertools.product((0.1, 0.0), POINTS):
+        both = compared(flat_params + scale * noise, at(carry), at(x))
+        there, here = (np.concatenate([np.ravel(leaf) for leaf in jax.tree.leaves(each)]) for each in both)
+        if all(np.isfinite(leaf).mean() > 0.5 for leaf in jax.tree.leaves(both[0]) if leaf.size):
+            scale = np.max(np.abs(there), initial=1.0, where=np.isfinite(there))
+            if not np.allclose(here, there, rtol=0.0, atol=CLOSE[cell.dtype.itemsize] * scale, equal_nan=True):
+                raise NotUnitwise("was read, and what was read differs from it at a random point; please report this")
+            return
+    raise NotUnitwise("is finite at none of the points at which what was read could be compared with it")
 
-    def near(key: PRNGKeyArray, tree: PyTree, scale: float) -> PyTree:
-        flat, unravel = ravel_pytree(tree)
-        return unravel(flat + scale * jax.random.normal(key, flat.shape, flat.dtype))
 
-    point = (
-        near(keys[0], step.params, 0.1),
-        near(keys[1], step.carry, 1.0),
-        near(keys[2], jnp.zeros(cell.n_in, cell.dtype), 1.0),
-    )
-
-    def of_step(params: PyTree, carry: PyTree) -> State:
-        return cell.state(step(params, carry, point[2]))
-
-    def of_cell(params: PyTree, carry: PyTree) -> State:
-        weights, ahat = step.reading.weights(params), cell.state(carry)
-        ahat = Sources(ahat[0], point[2], jnp.ones(1, cell.dtype))
-        heard = lambda gate: [w @ u for w, u in zip(gate, ahat, strict=True) if w is not None]
-        z = tuple(functools.reduce(jnp.add, heard(gate)) for gate in weights)
-        return cell.unit(cell.state(carry), z)
-
-    def with_derivatives(f: Callable, params: PyTree, carry: PyTree) -> Any:
-        value, pull = jax.vjp(f, params, carry)
-        return value, pull(tuple(near(keys[3], v, 1.0) for v in value))
-
-    both = [jax.jit(lambda *given, f=f: with_derivatives(f, *given))(*point[:2]) for f in (of_step, of_cell)]
-    if not jax.tree.leaves(both):
-        return
-    there, here = (np.concatenate([np.ravel(leaf) for leaf in jax.tree.leaves(each)]) for each in both)
-    scale = np.max(np.abs(there), initial=1.0, where=np.isfinite(there))
-    if not np.allclose(here, there, rtol=0.0, atol=CLOSE[cell.dtype.itemsize] * scale, equal_nan=True):
-        raise NotUnitwise("was read, and what was read differs from it at a random point; please report this")
+def _of_step_and_cell(cell: ReadCell, params: PyTree, carry: PyTree, x: Array, c: State) -> tuple[Any, Any]:
+    """The next state, what is shown of it, and credit c carried back: of the step, and by the methods of the cell."""
+    step = cell.step
+    next_state = lambda *point: cell.state(step(*point))
+    state, pull = jax.vjp(next_state, params, carry, x)
+    after = step.returned(params, carry, x)
+    leaves = jax.tree.leaves(after[1])[:1] if cell.shows is None else [jax.tree.leaves(after)[i] for i in cell.shows]
+    there = state, jnp.concatenate([jnp.ravel(leaf) for leaf in leaves]), pull(c)
+    weights, to_params = jax.vjp(step.reading.weights, params)
+    a, to_carry = jax.vjp(cell.state, carry)
+    state, trace = cell.forward(weights, a, x)
+    deposit, before = dense(cell.deposit(weights, trace, c)), cell.pull(weights, trace, c)
+    pulled = *to_params(deposit), *to_carry(before), cell.pull_input(weights, trace, c)
+    return there, (state, cell.show(state), pulled)

@@ -41,6 +41,11 @@ class GeneralCell(StepCell):
         self.n_in, self.dtype, self.shows, self.is_smooth = step.n_in, step.dtype, shows, is_smooth
 
     @property
+    def shown(self) -> tuple[int, ...]:  # pyright: ignore[reportIncompatibleVariableOverride]
+        """The state variables that the readout sees, by number."""
+        return self.shows
+
+    @property
     def widths(self) -> tuple[int, ...]:
         return tuple(leaf.size for leaf in jax.tree.leaves(self.first))
 

@@ -42,8 +42,9 @@ class Reading(NamedTuple):
     variables: tuple[tuple[int, np.ndarray], ...]
     #: a[0] from the carried variables, where it is not one of them
     derive: Callable[[State], Array] | None
-    #: the state variables that the step returns beside the carry; none if that is something else
-    beside: tuple[int, ...]
+    #: the state variables that the step returns beside the carry, by number, and where the entries of each stand there;
+    #: none if it returns something else
+    beside: tuple[tuple[int, np.ndarray], ...]
     unit: Callable[[State, State], State]
     weights: Callable[[PyTree], Gates]
 
@@ -51,6 +52,22 @@ class Reading(NamedTuple):
         """The state of a carry, which is given as its leaves."""
         own = tuple(jnp.reshape(carry[leaf], -1)[places] for leaf, places in self.variables)
         return own if self.derive is None else (self.derive(own), *own)
+
+    def shown(self, leaves: Sequence[int] | None, like: Sequence[Any]) -> tuple[tuple[int, np.ndarray], ...]:
+        """The state variables that make up these leaves of the carry, by number, and where the entries of each stand.
+
+        Entries are counted through all of these leaves, which are like those in `like`. None stands for what the step
+        returns beside the carry.
+        """
+        if leaves is None:
+            return self.beside
+        found, end = [], 0
+        for wanted in leaves:
+            each = enumerate(self.variables, start=self.derive is not None)
+            own = [(number, end + places) for number, (leaf, places) in each if leaf == wanted]
+            found += sorted(own, key=lambda variable: int(variable[1][0]))
+            end += math.prod(like[wanted].shape)
+        return tuple(found)
 
     def carry(self, a: State, like: Sequence[Any]) -> list[Array]:
         """The leaves of the carry of a state, in the shapes of those in `like`."""
@@ -285,8 +302,8 @@ class _Lanes:
         ends: Mapping[int, int],
         derived: int | None,
         of_derived: Sequence[_Instruction],
-    ) -> tuple[int, ...]:
-        """The state variables whose next values the step returns beside the carry, unit by unit."""
+    ) -> tuple[tuple[int, np.ndarray], ...]:
+        """The state variables whose next values the step returns beside the carry, and where their entries stand."""
         value = self.reader.values.get(cast(Any, self.reader.beside))
         if not isinstance(value, LocalValue):
             return ()
@@ -295,13 +312,14 @@ class _Lanes:
         for each in of_derived:
             arguments = tuple(then.get(a, a) if isinstance(a, int) else a for a in each.arguments)
             then[each.slot] = self._slots.get(_about(each.operation, arguments), NONE)
-        found: dict[int, tuple[int, int]] = {}
+        found: dict[int, tuple[int, np.ndarray]] = {}
         for number, slot in enumerate(variables if derived is None else (derived, *variables)):
             at = np.flatnonzero(slots == then[slot])
+            at = at[np.argsort(units[at])]
             if np.array_equal(units[at], np.arange(self.n)):
-                found.setdefault(then[slot], (int(at[0]), number))
+                found.setdefault(then[slot], (number, at))
         is_all = self.n * len(found) == slots.size
-        return tuple(number for _, number in sorted(found.values())) if is_all else ()
+        return tuple(sorted(found.values(), key=lambda variable: int(variable[1][0]))) if is_all else ()
 
     def _listens(self, rows: _Rows) -> tuple[bool, bool, bool]:
         value = None if isinstance(rows.sealed, np.ndarray) else self.reader.sealed_now(rows.sealed)

@@ -1,6 +1,5 @@
 """A user's function without memory, such as an encoder or a head, and the products of its two derivatives."""
 
-import re
 from collections.abc import Callable
 from typing import Any
 
@@ -20,6 +19,7 @@ from recurra.cells.user_functions import (
     named,
     shapes,
     taken_apart,
+    text_of,
     unflattened,
 )
 
@@ -43,8 +43,8 @@ class UserFunction:
         taken = taken_apart(self.name, thing, params, (self.x,), init)
         self.params, self.init, self.call, self.rebuilt = taken.params, taken.init, taken.function, taken.rebuilt
         program = self._checked(taken.how)
-        text = re.sub("0x[0-9a-f]+", "", str(program.jaxpr))
-        self._key = key_of((*taken.told, taken.fixed, program.consts), self.params, self.x), text
+        self.text = text_of(program)
+        self._key = key_of((*taken.told, taken.fixed, program.consts), self.params, self.x), self.text
         self._check_init()
 
     def __reduce__(self) -> Any:

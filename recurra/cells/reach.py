@@ -22,7 +22,7 @@ from jax.extend.core import ClosedJaxpr, Literal
 from jaxtyping import Int
 
 from recurra.cells.base import Cell, Weights
-from recurra.cells.reading import WITH_DERIVATIVE, is_elementwise
+from recurra.cells.reading import WITH_DERIVATIVE, entries, is_elementwise
 from recurra.programs import CALLS, ELEMENTWISE, Operation, flat
 
 #: operations that put entries at other places, and how many of their arguments have entries that are moved; 0: all
@@ -164,7 +164,7 @@ class Sets:
         programs = [each for part in parts for each in part if isinstance(each, ClosedJaxpr)]
         if name == WITH_DERIVATIVE:  # its derivative need not be that of its program
             if is_elementwise(operation):
-                return [self.unions(_side_by_side(name, arguments, math.prod(results[0].shape)))]
+                return [self.unions(_side_by_side(operation, arguments))]
         elif name in CALLS and len(programs) == 1:
             taken = arguments[len(arguments) - len(programs[0].jaxpr.invars) :]
             return [each for each, _ in self.followed(programs[0], taken)]
@@ -172,7 +172,7 @@ class Sets:
             branches = [[_numbers(*each) for each in self.followed(branch, arguments[1:])] for branch in programs]
             return [self.unions(np.stack(each, axis=1)) for each in zip(*branches, strict=True)]
         if name in ELEMENTWISE:
-            return [self.unions(_side_by_side(name, arguments, math.prod(results[0].shape)))]
+            return [self.unions(_side_by_side(operation, arguments))]
         if name in MOVES and all(isinstance(each, Constant) for each in arguments[MOVES[name] or len(arguments) :]):
             return _moved(operation, arguments, MOVES[name] or len(arguments))
         if name in ALONG and len(arguments) == len(results) == 1:
@@ -234,19 +234,22 @@ def _numbers(each: Any, like: Any) -> Numbers:
     return _nothing(like) if isinstance(each, Constant) else each
 
 
-def _side_by_side(name: str, arguments: list[Any], size: int) -> Int[np.ndarray, "entries _"]:
+def _side_by_side(operation: Operation, arguments: list[Any]) -> Int[np.ndarray, "entries _"]:
     """The sets of an elementwise operation's arguments. A factor that is always zero stops those of the other."""
+    shape, given = operation.equation.outvars[0].aval.shape, operation.equation.invars
+    known = [isinstance(each, Constant) for each in arguments]
+    values = [
+        entries(each.value if is_known else each, var.aval.shape, shape)
+        for each, is_known, var in zip(arguments, known, given, strict=True)
+    ]
     columns = []
-    for i, each in enumerate(arguments):
-        if isinstance(each, Constant):
-            continue
-        column, counts = np.broadcast_to(each, size), True
-        known = [other.value for other in arguments if isinstance(other, Constant)]
-        if name == "mul" and known:
-            counts = np.ravel(known[0]) != 0
-        if name == "select_n" and isinstance(arguments[0], Constant):
-            counts = np.ravel(arguments[0].value).astype(int) == i - 1
-        columns.append(np.where(counts, column, 0))
+    for i in np.flatnonzero(~np.array(known)).tolist():
+        counts: Any = True
+        if operation.name == "mul" and any(known):
+            counts = values[known.index(True)] != 0
+        if operation.name == "select_n" and known[0]:
+            counts = values[0].astype(int) == i - 1
+        columns.append(np.where(counts, values[i], 0))
     return np.stack(columns, axis=1)
 
 

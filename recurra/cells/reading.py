@@ -138,6 +138,7 @@ class Reader:
             self._linear.append((place, operation))
             depends = any(each.depends for each in arguments)
             return [Known(value, depends) for value in operation.bind(*(each.value for each in arguments))]
+        self._check_types(operation)
         if (same := _unchanged(operation, arguments)) is not None:
             if isinstance(same, Affine):
                 self._linear.append((place, operation))
@@ -170,6 +171,10 @@ class Reader:
     def _hear(self, place: int, i: int, operation: Operation, value: LocalValue) -> Affine:
         """A carried value as entries of a source."""
         assert value.keys is not None
+        if (kind := operation.equation.invars[i].aval.dtype) != self.dtype:
+            raise NotUnitwise(
+                f"multiplies weights with a carried value in {kind}, and the carry is of {self.dtype}", operation
+            )
         number = {key: i for i, key in enumerate(dict.fromkeys(value.keys.tolist()))}
         source: Source = "carried", tuple(number)
         self.widths[source] = len(number)
@@ -177,6 +182,14 @@ class Reader:
         picked = np.array([number[key] for key in value.keys.tolist()]).reshape(value.shape)
         self._heard[place, i] = heard = Affine({source: picked}, None)
         return heard
+
+    def _check_types(self, operation: Operation) -> None:
+        """Raise where the step computes with complex numbers, or with fewer digits than the carry has."""
+        for kind in _types(operation):
+            if jnp.issubdtype(kind, jnp.complexfloating):
+                raise NotUnitwise("computes with complex numbers", operation)
+            if jnp.issubdtype(kind, jnp.floating) and kind.itemsize < self.dtype.itemsize:
+                raise NotUnitwise(f"computes in {kind}, and the carry is of {self.dtype}", operation)
 
     def _gate_of(self, place: Any, i: int, value: Any) -> LocalValue:
         """A value as a local one: what is known or affine becomes a gate."""
@@ -285,14 +298,14 @@ class Reader:
         return any(len(np.unique(self.roots(each.units))) < each.units.size for each in self.variables)
 
     def numbered(self) -> Callable[[np.ndarray], np.ndarray]:
-        """A function from units, as they are counted while reading, to 0, 1, 2 and so on in the order of the source."""
+        """A function from units, as they are counted while reading, to 0, 1, 2 and so on in the order of the carry."""
         values = [*(value for value, _ in self.sources.values()), *self.variables]
         first = list(dict.fromkeys(self.roots(values[0].units).tolist()))
         for each in self.variables:  # one that meets no other: its units may stand beside those of others in any order
             own = list(dict.fromkeys(self.roots(each.units).tolist()))
             if len(own) == len(first) and not set(own) & set(first):
                 self._joined(np.array(own), np.array(first), None)
-        order = np.concatenate([self.roots(value.units) for value in values])
+        order = np.concatenate([self.roots(value.units) for value in self.variables])
         number = {root: i for i, root in enumerate(dict.fromkeys(order.tolist()))}
         if self._first_mixed and (len(number) == 1 or any(size % len(number) for size in self.sizes)):
             raise self._first_mixed
@@ -376,11 +389,15 @@ def about_operation(operation: Operation) -> Any:
     return operation.name, parameters
 
 
+def _types(operation: Operation) -> set[Any]:
+    """The types of an operation's arguments and results."""
+    return {cast(Any, var.aval).dtype for var in (*operation.equation.invars, *operation.equation.outvars)}
+
+
 def _unchanged(operation: Operation, arguments: Sequence[Any]) -> Any:
     """The argument that is the result as it is: of a copy, and of a sum with zeros. None if there is none."""
-    types = {cast(Any, var.aval).dtype for var in (*operation.equation.invars, *operation.equation.outvars)}
     if operation.name in ("convert_element_type", "copy", "copy_p", "name"):
-        return arguments[0] if len(types) == 1 else None
+        return arguments[0] if len(_types(operation)) == 1 else None
     if operation.name not in ("add", "sub"):
         return None
     is_zero = [isinstance(each, Known) and not each.depends and not np.asarray(each.value).any() for each in arguments]

@@ -18,6 +18,7 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax.tree_util import KeyPath
 from jaxtyping import Array, Float, PRNGKeyArray, PyTree
 
@@ -97,6 +98,17 @@ class Stack(Cell):
         numbers = self.by_layer(tuple(range(len(self.widths))))
         seen = [tuple(own[p] for p in cell.shown) for cell, own in zip(self.cells, numbers, strict=True)]
         return _joined(seen) if self.skip else seen[-1]
+
+    def show(self, a: Tangent) -> Float[Array, "shown *k"]:
+        seen = [cell.show(own) for cell, own in zip(self.cells, self.by_layer(a), strict=True)]
+        return jnp.concatenate(seen) if self.skip else seen[-1]
+
+    def credit_shown(self, c: Float[Array, " shown"]) -> Credit:
+        *lower, top = self.cells
+        if not self.skip:
+            return (*(None for cell in lower for _ in cell.widths), *top.credit_shown(c))
+        parts = jnp.split(c, np.cumsum([cell.shown_width for cell in lower]))
+        return _joined([cell.credit_shown(part) for cell, part in zip(self.cells, parts, strict=True)])
 
     @property
     def smooth(self) -> bool:  # pyright: ignore[reportIncompatibleVariableOverride]
@@ -193,7 +205,7 @@ class Stack(Cell):
             through = None if shown is None else cell.push_input(w, each, shown)
             both = [tangent for tangent in (u, through) if tangent is not None]
             tangents.append(tuple(map(total, *both)))
-            shown = jnp.concatenate([tangents[-1][p] for p in cell.shown])
+            shown = cell.show(tangents[-1])
         return _joined(tangents)
 
 

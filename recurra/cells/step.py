@@ -1,7 +1,7 @@
 """A user's step as a function of parameters, carry and input, whatever it was written with."""
 
 import functools
-import re
+from collections import Counter
 from typing import Any
 
 import equinox as eqx
@@ -24,12 +24,18 @@ from recurra.cells.user_functions import (
     example_of,
     key_of,
     named,
+    parameter_names,
     plain,
+    same_shapes,
     shapes,
     taken_apart,
+    text_of,
     unflattened,
 )
 from recurra.programs import flat
+
+#: errors of Flax for a module that changes variables of its own, or draws random numbers
+CHANGING = ("TraceContextError", "ModifyScopeVariableError", "InvalidRngError")
 
 
 class Step:
@@ -50,8 +56,8 @@ class Step:
         self._whole, self.params, self._function, self.init = taken.whole, taken.params, taken.function, taken.init
         program = self._checked(taken.how)
         self.beside = self._beside(program)
-        text = re.sub("0x[0-9a-f]+", "", str(program.jaxpr))
-        self._key = key_of((*taken.told, taken.fixed, program.consts), self.params, self.carry, self.x), text
+        self.text = text_of(program)
+        self._key = key_of((*taken.told, taken.fixed, program.consts), self.params, self.carry, self.x), self.text
 
     def __reduce__(self) -> Any:
         return Step, self._given  # what was read is read again elsewhere: a traced program cannot be sent
@@ -69,7 +75,11 @@ class Step:
 
     def __call__(self, params: PyTree, carry: PyTree, x: Array) -> PyTree:
         """The next carry, without what the step returns beside it."""
-        return self._carry_of(self._function(params, carry, self.split_input(x)))
+        return self._carry_of(self.returned(params, carry, x))
+
+    def returned(self, params: PyTree, carry: PyTree, x: Array) -> PyTree:
+        """All that the step returns."""
+        return self._function(params, carry, self.split_input(x))
 
     def split_input(self, v: Array) -> PyTree:
         """A vector of all inputs as a tree like the user's."""
@@ -77,11 +87,12 @@ class Step:
 
     def input_of(self, x: PyTree) -> Array:
         """The vector of a user's input; a ValueError for one that is not like the example."""
-        if jax.tree.structure(x) != jax.tree.structure(self.x) or not _same_shapes(x, self.x):
+        if jax.tree.structure(x) != jax.tree.structure(self.x) or not same_shapes(x, self.x):
+            found, wanted = jax.tree.structure(x), jax.tree.structure(self.x)
+            told = "" if found == wanted else f" in {found}, and not in {wanted}"
             raise ValueError(
                 f"An input of {self.name} must be like the example that it was made with, of shapes {shapes(self.x)}, "
-                f"and has {shapes(x)}: {jax.tree.structure(x)} in the place of {jax.tree.structure(self.x)}. For "
-                "several streams, use jax.vmap."
+                f"and has {shapes(x)}{told}. For several streams, use jax.vmap."
             )
         return jnp.concatenate([jnp.ravel(leaf).astype(self.dtype) for leaf in jax.tree.leaves(x)])
 
@@ -151,6 +162,32 @@ class Step:
             probe = jax.random.normal(jax.random.key(1), flat_params.shape, flat_params.dtype)
             return np.argsort(numbers) if np.array_equal(gates(probe), np.asarray(probe)[numbers]) else None
 
+    @functools.cached_property
+    def gates(self) -> tuple[str, ...]:
+        """For each gate the parameters that its weights are, such as "W+U+b"; its number where that is not simple.
+
+        Of a parameter that several gates share each has a part, as in "W[0]+b" and "W[1]".
+        """
+        blocks = [jax.tree.leaves(gate) for gate in jax.eval_shape(self.reading.weights, self.params)]
+        if self.order is None:
+            return tuple(map(str, range(len(blocks))))
+        sizes, weights = [leaf.size for leaf in jax.tree.leaves(self.params)], np.argsort(self.order)
+        leaf_of = np.repeat(np.arange(len(sizes)), sizes)
+        parts = iter(np.split(weights, np.cumsum([block.size for gate in blocks for block in gate])))
+        begins: list[dict[int, int]] = []  # for each gate its parameters, and the first entry that it has of each
+        for gate in blocks:
+            own = [(set(leaf_of[part].tolist()), int(part.min())) for part in (next(parts) for _ in gate)]
+            is_simple = all(len(leaves) == 1 for leaves, _ in own)
+            begins.append({leaf: first for leaves, first in own[::-1] for leaf in leaves} if is_simple else {})
+        names, uses = parameter_names(self.params), Counter(leaf for gate in begins for leaf in gate)
+
+        def told(leaf: int, first: int) -> str:
+            number = sum(gate.get(leaf, first) < first for gate in begins)
+            return names[leaf] if uses[leaf] == 1 else f"{names[leaf]}[{number}]"
+
+        each = ("+".join(told(*part) for part in [*gate.items()][::-1]) for gate in begins)
+        return tuple(name or str(number) for number, name in enumerate(each))
+
     def _checked(self, how: str) -> ClosedJaxpr:
         """The traced program; an error unless the step has weights, can be called, and returns a carry like its own."""
         if not jax.tree.leaves(self.params):
@@ -167,6 +204,13 @@ class Step:
         try:
             program, returned = jax.make_jaxpr(self._function, return_shape=True)(*given)
         except Exception as error:
+            if type(error).__name__ in CHANGING:
+                raise TypeError(
+                    f"{self.name} changes variables of its own when it is called, such as a counter or the random "
+                    "state of a Dropout. That is not supported, since a step is a function of its arguments: set the "
+                    "cell to its mode for inference, or make what changes a part of the carry or of the input, as "
+                    "floating-point numbers."
+                ) from error
             raise TypeError(
                 f"{self.name} could not be called as {how}, with an input of shapes {shapes(self.x)} and a carry of "
                 f"shapes {shapes(self.carry)}: {error}"
@@ -216,7 +260,6 @@ class StepCell(Cell):
     """What cells have in common that are made of a user's step."""
 
     step: eqx.AbstractVar[Step]
-    shows: eqx.AbstractVar[tuple[int, ...]]
     is_smooth: eqx.AbstractVar[bool]
 
     @property
@@ -225,17 +268,15 @@ class StepCell(Cell):
         return self.step.name
 
     @property
-    def shown(self) -> tuple[int, ...]:  # pyright: ignore[reportIncompatibleVariableOverride]
-        """The state variables that the readout sees, by number."""
-        return self.shows
-
-    @property
     def smooth(self) -> bool:  # pyright: ignore[reportIncompatibleVariableOverride]
         """Whether J is the derivative of what the cell computes."""
         return self.is_smooth
 
     def learned(self, params: PyTree) -> PyTree:
         return self.step.learned(params)
+
+    def labels(self, weights: PyTree) -> PyTree[str]:
+        return jax.tree.unflatten(jax.tree.structure(weights), parameter_names(weights))
 
     def input_of(self, x: PyTree) -> Array:
         return self.step.input_of(x)
@@ -266,16 +307,12 @@ def _examples(name: str, carry: PyTree, x: PyTree) -> tuple[PyTree, PyTree, jnp.
         path, leaf = other[0] if other else ((), carry)
         raise TypeError(
             f"`carry` of {name} must be an array of floating-point numbers, or a tree of them, such as "
-            f"jax.numpy.zeros(32), and `carry{jax.tree_util.keystr(path)}` is {leaf!r}. A number that counts steps, or "
-            "a key, can be part of the input; a class of your own must be registered as a tree."
+            f"jax.numpy.zeros(32), and `carry{jax.tree_util.keystr(path)}` is {leaf!r}. A count of steps "
+            "can be part of the input, as a floating-point number; a class of your own must be registered as a tree."
         )
     carry = jax.tree.map(jnp.asarray, carry)
     dtype = checks.float_dtype(jnp.result_type(jax.tree.leaves(carry)[0]))
     return carry, example_of(name, x, dtype), dtype
-
-
-def _same_shapes(a: PyTree, b: PyTree) -> bool:
-    return all(jnp.shape(u) == jnp.shape(v) for u, v in zip(jax.tree.leaves(a), jax.tree.leaves(b), strict=True))
 
 
 def _is_same(a: Any, b: Any) -> bool:

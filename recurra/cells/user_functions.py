@@ -6,6 +6,7 @@ done so.
 """
 
 import math
+import re
 import sys
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -15,7 +16,8 @@ import jax
 import jax.core
 import jax.numpy as jnp
 import numpy as np
-from jax.tree_util import KeyPath
+from jax.extend.core import ClosedJaxpr
+from jax.tree_util import GetAttrKey, KeyPath
 from jaxtyping import Array, PRNGKeyArray, PyTree
 
 
@@ -141,6 +143,16 @@ def example_of(name: str, x: PyTree, dtype: jnp.dtype) -> PyTree:
     return jax.tree.map(lambda leaf: jnp.asarray(leaf, dtype), x)
 
 
+def parameter_names(params: PyTree) -> list[str]:
+    """A name for each array of a tree: its path, without what all paths begin with."""
+    paths = [list(path) for path, _ in jax.tree_util.tree_leaves_with_path(params)]
+    if all(len(path) > 1 and path[-1] == GetAttrKey("value") for path in paths):  # Flax NNX writes it behind all
+        paths = [path[:-1] for path in paths]
+    while all(len(path) > 1 and path[0] == paths[0][0] for path in paths):
+        paths = [path[1:] for path in paths]
+    return [jax.tree_util.keystr(tuple(path), simple=True, separator=".") or "params" for path in paths]
+
+
 def entries(tree: PyTree) -> int:
     """How many numbers the arrays of a tree hold."""
     return sum(math.prod(leaf.shape) for leaf in jax.tree.leaves(tree))
@@ -170,10 +182,20 @@ def alike(a: PyTree, b: PyTree) -> bool:
     return jax.tree.structure(a) == jax.tree.structure(b) and shapes(a) == shapes(b)
 
 
+def same_shapes(a: PyTree, b: PyTree) -> bool:
+    """Whether the arrays of two trees of the same structure have the same shapes."""
+    return all(jnp.shape(u) == jnp.shape(v) for u, v in zip(jax.tree.leaves(a), jax.tree.leaves(b), strict=True))
+
+
 def plain(leaf: Any) -> np.ndarray:
     """An array, or the numbers of a key."""
     is_key = eqx.is_array(leaf) and jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key)
     return np.asarray(jax.random.key_data(leaf) if is_key else leaf)
+
+
+def text_of(program: ClosedJaxpr) -> str:
+    """A traced program in words, without addresses: the same in every process, with the same versions of packages."""
+    return re.sub("0x[0-9a-f]+", "", str(program.jaxpr))
 
 
 def key_of(told: tuple[Any, ...], *others: PyTree) -> Any:

@@ -165,6 +165,24 @@ def _summed(W: Float[Array, "*l n"], M: Float[Array, "n i j"]) -> Float[Array, "
     return jax.lax.dot_general(W, M, (((W.ndim - 1,), (0,)), ((), ())), precision=EXACT)
 
 
+class OwnRTRL(PastFacing):
+    """A form of RTRL for units that do not hear each other: M(t) = H M(t-1) + Mbar, which stays on its diagonal k = i.
+
+    Then J = H, and RFLO, whose leak H is all of J, is exact. So this is RFLO.
+    """
+
+    about = dataclasses.replace(RTRL.about, unitwise=True)
+
+    def init(self, cell: Cell, weights: Weights, key: PRNGKeyArray, n_out: int) -> Eligibility:
+        return RFLO().init(cell, weights, key, n_out)
+
+    def advance(self, tick: Tick, state: Eligibility, noise: None) -> Eligibility:
+        return RFLO().advance(tick, state, noise)
+
+    def contract(self, cell: Cell, weights: Weights, c: Credit, state: Eligibility) -> Weights:
+        return RFLO().contract(cell, weights, c, state)
+
+
 class Pending(NamedTuple):
     """B before a step, of the state variables that units read, and the step's own derivatives."""
 
@@ -245,4 +263,4 @@ class SharedRFLO(PastFacing):
 
 
 #: all forms, which files may describe
-FORMS = (LazyRTRL, BlockwiseRTRL, LateRFLO, SharedRFLO)
+FORMS = (LazyRTRL, BlockwiseRTRL, OwnRTRL, LateRFLO, SharedRFLO)

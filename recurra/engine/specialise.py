@@ -19,7 +19,7 @@ from recurra.cells.base import Cell
 from recurra.cells.stack import Stack
 from recurra.cells.unitwise import UnitwiseCell
 from recurra.engine.experiment import Experiment, Start, with_learners
-from recurra.engine.forms import FORMS, BlockwiseRTRL, LateRFLO, LazyRTRL, SharedRFLO
+from recurra.engine.forms import FORMS, BlockwiseRTRL, LateRFLO, LazyRTRL, OwnRTRL, SharedRFLO
 from recurra.learners import RFLO, RTRL
 from recurra.learners.base import Learner, PastFacing
 from recurra.learners.layered import Layered
@@ -132,7 +132,8 @@ def fastest(learner: Learner, cell: Cell, platform: str, streams: int = 1) -> Le
     if not isinstance(cell, UnitwiseCell) or any(getattr(type(cell), name) is not method for name, method in PLAIN):
         return learner
     if type(learner) is RTRL and not cell.is_recurrent:  # then J = H
-        return fastest(RFLO(), cell, platform, streams)
+        form = fastest(RFLO(), cell, platform, streams)
+        return OwnRTRL() if type(form) is RFLO else form  # a state of RFLO's would not tell that it is none of RTRL's
     # On a GPU the many small products of the lazy form take longer than the large one.
     if type(learner) is RTRL and platform in ("cpu", "chip") and cell.places is None:
         return LazyRTRL() if platform == "cpu" else BlockwiseRTRL()

@@ -14,7 +14,7 @@ from recurra.learners.synthetic import Map, apply, features, first_synthesizer
 from recurra.linalg import combine, total, vecmat, where
 
 
-class Traced(NamedTuple):
+class TracedPredictor(NamedTuple):
     """c ≈ A ã, its eligibility trace without the latest features, and features and cbar of the previous step."""
 
     A: Map
@@ -58,12 +58,12 @@ class TDLambda(FutureFacing):
     def weighed(self, delta: Float[Array, " S"], E: Float[Array, "..."]) -> Float[Array, "S F"]:
         """δ E."""
 
-    def init(self, cell: Cell, weights: Weights, key: PRNGKeyArray, n_out: int) -> Traced:
+    def init(self, cell: Cell, weights: Weights, key: PRNGKeyArray, n_out: int) -> TracedPredictor:
         no_cbar = cell.credit_shown(jnp.zeros(cell.shown_width, cell.dtype))
         A, _, first, _ = first_synthesizer(cell, key, n_out, no_cbar)
-        return Traced(A, self.no_trace(cell, sum(map(len, first))), first, no_cbar)
+        return TracedPredictor(A, self.no_trace(cell, sum(map(len, first))), first, no_cbar)
 
-    def credit(self, tick: Tick, state: Traced) -> tuple[Credit, Any, Traced]:
+    def credit(self, tick: Tick, state: TracedPredictor) -> tuple[Credit, Any, TracedPredictor]:
         now = features(tick.cell, tick.state, tick.label)
         # As in DNI: before the first step there was no label, and the present one stands for it.
         previous = where(tick.t == 0, features(tick.cell, tick.before, tick.label), state.features)
@@ -72,7 +72,11 @@ class TDLambda(FutureFacing):
         delta = jnp.concatenate([total(cbar, self.gamma * cJ) - c for cbar, cJ, c in each])
         E = self.joined(state.E, jnp.concatenate(previous))
         A = combine(1.0, state.A, self.learning_rate, _like(state.A, self.weighed(delta, E)))
-        return apply(A, now), tick.trace, Traced(A, self.gamma * self.lam * self.pushed(tick, E), now, tick.cbar)
+        return (
+            apply(A, now),
+            tick.trace,
+            TracedPredictor(A, self.gamma * self.lam * self.pushed(tick, E), now, tick.cbar),
+        )
 
 
 class BPLambda(TDLambda):

@@ -37,12 +37,14 @@ class SnAp(PastFacing):
         checks.whole(self, "order")
 
     def check(self, cell: Cell) -> None:
-        weights = jax.eval_shape(unitwise(cell).init_weights, jax.random.key(0))
+        drawn = lambda key: cell.applied(unitwise(cell).init_weights(key))
+        weights = jax.eval_shape(drawn, jax.random.key(0))
         if not all(gate.rec is None or isinstance(gate.rec, Sparse) for gate in weights):
+            kind = "a cell of recurra, such as recurra.RNN" if unitwise(cell).is_read else cell.name
             raise TypeError(
                 f"SnAp(order={self.order}) needs sparse recurrent weights, and those of {cell.name} are dense. On "
                 "dense weights SnAp-2 is RTRL: use SnAp1 or RTRL, or draw sparse weights with "
-                f"{cell.name}(..., w_rec=recurra.cells.Sparsely(density=0.1))."
+                f"{kind}(..., w_rec=recurra.cells.Sparsely(density=0.1))."
             )
         pairs = self.pairs(weights)
         if len(pairs) > pairs.n and pairs.are_all:

@@ -1,11 +1,19 @@
 """A model as named arrays and a description in JSON, and back."""
 
+import hashlib
+import sys
+import warnings
 from collections.abc import Mapping
+from dataclasses import fields
+from importlib.metadata import version
 from typing import Any
 
+import equinox as eqx
 import jax
 import numpy as np
 
+from recurra.cells.module import UserFunction
+from recurra.cells.step import Step
 from recurra.checks import Part
 from recurra.engine.forms import FORMS
 from recurra.online.step import OnlineState, OnlineStep
@@ -21,11 +29,11 @@ class NeedsTemplate(TypeError):  # noqa: N818
 
 
 def step_described(step: OnlineStep) -> dict[str, Any]:
-    """The step in JSON; where that cannot be, the reason."""
+    """The step in JSON; where that cannot be, the reason, and what tells the user's functions in it from others."""
     try:
         return {"step": described(step)}
     except NotDescribedError as error:
-        return {"own_parts": str(error), "outline": outlined(step)}
+        return {"own_parts": str(error), "outline": outlined(step), **functions_of(step)}
 
 
 def check_template(description: Mapping[str, Any], name: str, like: Part) -> None:
@@ -37,10 +45,35 @@ def check_template(description: Mapping[str, Any], name: str, like: Part) -> Non
         raise ValueError(f"it holds a model with other settings than `like`: {differs}; {fix}")
 
 
+def digests(part: Any) -> list[list[str]]:
+    """The name of each user's function in a part, and a digest of its traced program."""
+    if isinstance(part, Step | UserFunction):
+        return [[part.name, hashlib.sha256(part.text.encode()).hexdigest()]]
+    if isinstance(part, tuple | list):
+        within = list(part)
+    elif isinstance(part, dict):
+        within = list(part.values())
+    else:
+        within = [getattr(part, field.name) for field in fields(part)] if isinstance(part, eqx.Module) else []
+    return [each for inner in within for each in digests(inner)]
+
+
+def functions_of(part: Any) -> dict[str, Any]:
+    """What a file keeps of the users' functions in a part."""
+    return {"functions": digests(part), "packages": _packages()}
+
+
+def _packages() -> dict[str, str]:
+    """The packages that a program may have come from, which write it otherwise in other versions."""
+    used = [name for name in ("jax", "equinox", "flax") if name in sys.modules]
+    return {name: version(name) for name in used}
+
+
 def step_of(description: Mapping[str, Any], like: OnlineStep | None) -> OnlineStep:
     """The step of a description; `like` if the file cannot describe it."""
     if like is not None:
         check_template(description, "step", like)
+        check_functions(description, like)
         return like
     if "own_parts" in description:
         raise NeedsTemplate(str(description["own_parts"]))
@@ -48,6 +81,28 @@ def step_of(description: Mapping[str, Any], like: OnlineStep | None) -> OnlineSt
     if not isinstance(step, OnlineStep):
         raise ValueError(f"it describes a {type(step).__name__}, and no model")
     return step
+
+
+def check_functions(description: Mapping[str, Any], like: Part) -> None:
+    """Raise where `like` has other functions of a user's than a file; only warn if other packages wrote them."""
+    kept, own = description.get("functions"), digests(like)
+    if kept is None or kept == own:
+        return
+    names = ", ".join(dict.fromkeys(name for name, _ in own)) or "none"
+    told = f"it holds a model whose functions compute something else than those of `like` ({names})"
+    before, now = description.get("packages"), _packages()
+    if before == now:
+        raise ValueError(f"{told}: build `like` with the functions that the model was saved with")
+    warnings.warn(
+        f"As far as can be told, {told}. They may be the same: the file was written with {_in_words(before)}, and here "
+        f"are {_in_words(now)}, which may write a program in another way. Check a prediction.",
+        stacklevel=2,
+    )
+
+
+def _in_words(packages: Any) -> str:
+    known = packages if isinstance(packages, dict) else {}
+    return ", ".join(f"{name} {number}" for name, number in known.items()) or "unknown packages"
 
 
 def state_of(step: OnlineStep, arrays: Mapping[str, np.ndarray]) -> OnlineState:

@@ -94,7 +94,8 @@ class TrainedNetwork:
         try:
             return {"network": described(self.network)}
         except NotDescribedError as error:
-            return {"own_parts": error.reason, "outline": outlined(self.network)}
+            outline = outlined(self.network)
+            return {"own_parts": error.reason, "outline": outline, **keeping.functions_of(self.network)}
 
     @staticmethod
     def from_saved(
@@ -104,6 +105,7 @@ class TrainedNetwork:
         network = like.network if isinstance(like, TrainedNetwork) else like
         if network is not None:
             keeping.check_template(description, "network", network)
+            keeping.check_functions(description, network)
         elif "own_parts" in description:
             raise keeping.NeedsTemplate(
                 f"{description['own_parts']}, so a file cannot describe it. Load it with a network built in the same "

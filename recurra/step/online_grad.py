@@ -28,6 +28,7 @@ the states: `jax.vmap(grad.observe, (None, 0, 0))`.
 """
 
 import dataclasses
+import functools
 from typing import Any, NamedTuple
 
 import equinox as eqx
@@ -37,6 +38,8 @@ from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray, PyTree
 
 from recurra.cells.base import Cell, Credit, State, Weights
 from recurra.cells.foreign import cell_of
+from recurra.cells.step import StepCell
+from recurra.cells.user_functions import same_shapes
 from recurra.learners import Layered, ThroughLayers, check_pairing
 from recurra.learners.base import PastFacing
 from recurra.learners.following import advanced, check_followed, first_influence, unlabelled
@@ -120,7 +123,7 @@ class OnlineGrad:
 
     def unpack(self, packed: PyTree) -> PyTree:
         """The inverse of `pack`, also for gradients."""
-        return self.cell.parameters(packed.weights) if isinstance(packed, Packed) else packed
+        return self.cell.parameters(self._weights(packed)) if isinstance(packed, Packed) else packed
 
     def noise(self, key: PRNGKeyArray, steps: int) -> PyTree[Array] | None:
         """The random numbers of so many steps, time first; None if the learner needs none. `observe` takes a row."""
@@ -187,13 +190,28 @@ class OnlineGrad:
         return self.cell.applied(self._weights(params))
 
     def _weights(self, params: PyTree) -> Weights:
-        return params.weights if isinstance(params, Packed) else self.cell.weights_of(params)
+        if not isinstance(params, Packed):
+            return self.cell.weights_of(params)
+        found, own = params.weights, self._packed
+        if self.cell.converts or jax.tree.structure(found) != jax.tree.structure(own) or not same_shapes(found, own):
+            raise ValueError(
+                f"These parameters were packed for another step than {self.cell.name}, or for other shapes: `pack` and "
+                "`unpack` those of one `online_grad` with its own methods."
+            )
+        return found
+
+    @functools.cached_property
+    def _packed(self) -> PyTree[jax.ShapeDtypeStruct]:
+        """The shapes of packed parameters."""
+        return jax.eval_shape(self.cell.init_weights, jax.random.key(0))
 
     def _credit(self, c: PyTree) -> Credit:
         width = self.cell.shown_width
         if eqx.is_array_like(c) and jnp.shape(c) == (width,):
             return self.cell.credit_shown(jnp.asarray(c).astype(self.cell.dtype))
-        if c is None or eqx.is_array_like(c):
+        carry: Any = self.cell.step.carry if isinstance(self.cell, StepCell) else None
+        is_carry = eqx.is_array(carry) and jnp.shape(c) == carry.shape
+        if c is None or (eqx.is_array_like(c) and not is_carry):
             raise ValueError(
                 f"`c` must be an array of shape ({width},), credit of what a head sees, or a tree like the carry, and "
                 f"is {c if c is None else f'of shape {jnp.shape(c)}'}. For several streams, use jax.vmap."

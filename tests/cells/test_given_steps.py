@@ -7,10 +7,12 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
+import optax
 import pytest
 
 import recurra as rc
 from recurra.cells.foreign import ReadCell
+from recurra.linalg import dense
 
 N, M = 4, 3
 KEYS = jax.random.split(jax.random.key(0), 8)
@@ -165,6 +167,59 @@ def test_a_head_sees_a_function_of_the_carry_that_gates_hear():
     assert distance(grad.gradient(P, followed(grad, P), ONES), wanted) < 1e-12
 
 
+PERMUTED = np.array([2, 0, 3, 1])
+#: steps whose units stand in another order in the carry than among the weights
+OTHER_ORDERS = {
+    "permuted": lambda p, h, x: jnp.tanh(p["W"] @ h[PERMUTED] + p["U"] @ x),
+    "backwards": lambda p, h, x: jnp.tanh(p["W"] @ h[::-1] + p["U"] @ x)[::-1],
+    "beside": lambda p, h, x: ((after := jnp.tanh(p["W"] @ h + p["U"] @ x)), after[PERMUTED]),
+}
+
+
+@pytest.mark.parametrize("name", OTHER_ORDERS)
+def test_a_head_sees_units_in_the_order_of_the_carry(name):
+    step, weights = OTHER_ORDERS[name], jnp.arange(1.0, N + 1)
+    grad = grad_of(step)
+    assert isinstance(grad.cell, ReadCell)
+    next_carry = lambda p, h, x: step(p, h, x)[0] if name == "beside" else step(p, h, x)
+    seen = lambda h: h[PERMUTED] if name == "beside" else h
+    truth = unrolled(next_carry, P, H, lambda h: weights @ seen(h))
+    assert distance(grad.gradient(P, followed(grad, P), weights), truth) < 1e-12
+    assert distance(grad.gradient(P, followed(grad, P), weights[::-1]), truth) > 1e-3
+    np.testing.assert_array_equal(grad.shown(grad.init(P, KEYS[0])), seen(H))
+
+
+def test_a_layer_above_sees_units_in_the_order_of_the_carry():
+    """The general cell is the oracle, for credit that goes down and for tangents that go up."""
+    step = lambda p, c, x: jnp.stack([jnp.tanh(p["W"] @ c[:, 0] + p["U"] @ x), 0.9 * c[:, 1] + c[:, 0]], axis=1)
+    carry, found = jnp.stack([H, 2 * H], axis=1), []
+    for unitwise in (True, False):
+        cell = rc.cell_of(step, P, carry=carry, x=M, unitwise=unitwise)
+        stack = rc.Stack(cell, rc.RNN(2 * N, 2, dtype="float64"), skip=True)
+        weights, pull = stack.applied_with_pull((P, stack.cells[1].init_weights(KEYS[5])))
+        state, trace = stack.forward(weights, stack.init_state(), XS[0])
+        c = stack.credit_shown(jnp.arange(1.0, stack.shown_width + 1))
+        pushed = stack.push_input(weights, trace, jnp.eye(M))
+        found.append((pull(dense(stack.deposit(weights, trace, c))), stack.show(state), stack.show(pushed)))
+    assert distance(*found) < 1e-12
+
+
+@pytest.mark.parametrize("shape", [(2, 3), ()])
+@pytest.mark.parametrize("unitwise", [True, False])
+def test_credit_of_a_carry_that_is_no_vector_has_its_shape(shape, unitwise):
+    n = int(np.prod(shape))
+    step = lambda p, h, x: jnp.tanh(p["W"] @ h.reshape(-1) + p["U"] @ x).reshape(shape)
+    params = {"W": jax.random.normal(KEYS[6], (n, n)), "U": jnp.ones((n, M))}
+    grad = rc.online_grad(rc.cell_of(step, params, carry=jnp.zeros(shape), x=M, unitwise=unitwise), rc.RTRL())
+    state, c = followed(grad, params), jnp.arange(1.0, n + 1)
+    truth = unrolled(step, params, jnp.zeros(shape), lambda h: c @ h.reshape(-1))
+    for given in (c, c.reshape(shape)):
+        assert distance(grad.gradient(params, state, given), truth) < 1e-12
+    assert grad.input_gradient(params, state, c.reshape(shape)).shape == (M,)
+    with pytest.raises(ValueError, match="or a tree like the carry, and is of shape"):
+        grad.gradient(params, state, jnp.ones((n + 1, 2)))
+
+
 def test_all_rows_of_a_carry_are_seen():
     """The newest row of a delay stands first."""
     step = lambda p, c, x: jnp.concatenate([jnp.tanh(p["W"] @ c[-1] + p["U"] @ x)[None], c[:-1]])
@@ -227,6 +282,59 @@ def test_inputs_and_parameters_of_another_tree_are_refused():
     ):
         with pytest.raises(ValueError, match=told):
             grad.gradient(wrong, state, ONES)
+
+
+def test_parameters_that_were_packed_for_another_step_are_refused():
+    grad, other = grad_of(tanh_step), grad_of(eqx.nn.LSTMCell(M, N, key=KEYS[0]), None, carry=(H, H))
+    tied = grad_of(lambda p, h, x: jnp.tanh((p["W"] + p["W"].T) @ h + p["U"] @ x))
+    packed = other.pack(other.cell.params)
+    for each in (grad, tied):
+        with pytest.raises(ValueError, match=r"packed for another step than \S+, or for other shapes"):
+            each.observe(packed, each.init(P, KEYS[0]), XS[0])
+    with pytest.raises(ValueError, match="packed for another step"):
+        grad.unpack(packed)
+
+
+def test_an_input_of_another_shape_is_told_by_its_shape_alone():
+    grad = grad_of(tanh_step)
+    with pytest.raises(
+        ValueError, match=r"of shapes float64\[3\], and has float64\[2, 3\]\. For several streams"
+    ) as error:
+        grad.observe(P, grad.init(P, KEYS[0]), XS[:2])
+    assert "PyTreeDef" not in str(error.value)
+
+
+# Names of gates and parameters
+
+
+def test_gates_are_called_by_the_parameters_that_are_in_them():
+    cell = rc.cell_of(eqx.nn.GRUCell(M, N, key=KEYS[0]), carry=H, x=M)
+    assert set(cell.gates) == {
+        *(f"weight_hh[{g}]+weight_ih[{g}]+bias[{g}]" for g in (0, 1)), "weight_hh[2]+bias_n", "weight_ih[2]+bias[2]",
+    }  # fmt: skip
+    assert rc.cell_of(tanh_step, P, carry=H, x=M).gates == ("W+U+b",)
+    both = lambda p, h, x: jnp.tanh(jnp.concatenate([p["W"][:2], p["b"][None, :], p["W"][2:3]]) @ h + p["U"] @ x)
+    assert rc.cell_of(both, P | {"W": P["W"][:3]}, carry=H, x=M).gates == ("0",)
+
+
+def test_parameters_from_which_gates_are_computed_have_optimizers_by_their_paths():
+    step = lambda p, h, x: jnp.tanh((p["W"] + p["W"].T) @ h + p["of"]["U"] @ x)
+    params = {"W": P["W"], "of": {"U": P["U"]}}
+    for cell in (rc.cell_of(step, params, carry=H, x=M), rc.cell_of(step, params, carry=H, x=M, unitwise=False)):
+        optimizer = rc.PerGate(cell, 0.5, {"of.U": 0.0})
+        assert optimizer.arrays == ("W", "of.U")
+        after = optax.apply_updates(params, optimizer.built().update(params, optimizer.built().init(params), params)[0])
+        assert distance(after, {"W": 0.5 * P["W"], "of": {"U": P["U"]}}) < 1e-12
+    with pytest.raises(ValueError, match=r"the gates of the cell are W, of\.U"):
+        rc.PerGate(cell, 0.5, {"U": 0.0})
+
+
+def test_snap_of_a_higher_order_says_what_to_do_for_a_step_of_ones_own():
+    for step in (tanh_step, lambda p, h, x: jnp.tanh((p["W"] + p["W"].T) @ h + p["U"] @ x)):
+        with pytest.raises(
+            TypeError, match=r"needs sparse recurrent weights.*a cell of recurra, such as recurra.RNN\("
+        ):
+            grad_of(step, learner=rc.SnAp(order=2))
 
 
 # Transformations of JAX
@@ -332,6 +440,7 @@ REFUSED = {
     "an index": (lambda: grad_of(tanh_step, x=jnp.arange(M)), "An index, such as into an embedding, is passed"),
     "a list": (lambda: grad_of(tanh_step, x=[0.0, 0.0, 0.0]), "an array of floating-point numbers or a tree of them"),
     "a counter": (lambda: grad_of(tanh_step, carry={"h": H, "t": jnp.array(0)}), r"`carry\['t'\]` is Array\(0"),
+    "a count": (lambda: grad_of(tanh_step, carry={"t": jnp.array(0)}), "can be part of the input, as a"),
     "a dataclass": (lambda: grad_of(tanh_step, carry=Unregistered(H)), "must be registered as a tree"),
 }  # fmt: skip
 
@@ -357,6 +466,32 @@ def test_keys_and_constants_among_what_is_carried_are_told_apart():
     truth = unrolled(step, params, carry, lambda c: c["h"].sum())
     found = grad.gradient(params, followed(grad, params), {"g": None, "h": jnp.ones(2)})
     assert distance(found, truth) < 1e-12
+
+
+@pytest.mark.parametrize("kind", ["nnx", "linen"])
+def test_a_cell_that_changes_variables_of_its_own_is_refused(kind):
+    nnx, nn = pytest.importorskip("flax.nnx"), pytest.importorskip("flax.linen")
+
+    class Linen(nn.Module):
+        @nn.compact
+        def __call__(self, h, x):
+            return nn.Dropout(0.5, deterministic=False)(nn.GRUCell(N)(h, x)[0]), None
+
+    class Nnx(nnx.Module):
+        def __init__(self, rngs):
+            self.cell, self.dropout = nnx.GRUCell(M, N, rngs=rngs), nnx.Dropout(0.5, rngs=rngs)
+
+        def __call__(self, h, x):
+            return self.dropout(self.cell(h, x)[0]), None
+
+    h = jnp.zeros(N, "float32")
+    if kind == "nnx":
+        thing, variables = Nnx(nnx.Rngs(0)), None
+    else:
+        thing = Linen()
+        variables = Linen().init({"params": KEYS[0], "dropout": KEYS[1]}, h, jnp.zeros(M, "float32"))
+    with pytest.raises(TypeError, match=r"changes variables of its own when it is called.*is not supported"):
+        rc.cell_of(thing, variables, carry=h, x=M)
 
 
 def test_an_equinox_module_with_a_key_is_taken():

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from jax.flatten_util import ravel_pytree
 
 import recurra as rc
-from driving import flat
+from driving import distance, flat
 from recurra.cells.foreign import ReadCell, _check_agreement
 from recurra.cells.reading import NotUnitwise
 
@@ -148,6 +148,39 @@ def test_a_step_is_read_and_every_derivative_is_the_step_s(name):
     assert wrong_parts(foreign, cell) == set()
 
 
+def rearranged(foreign):
+    """The same network with units that stand in another order in the carry than among the weights."""
+    order = np.array([2, 0, 3, 1])
+
+    def moved(leaf, order):
+        axis = leaf.shape.index(N) if N in leaf.shape else None
+        return leaf.reshape(-1, N)[:, order].reshape(leaf.shape) if axis is None else jnp.take(leaf, order, axis)
+
+    def step(params, carry, x):
+        back = jax.tree.map(lambda leaf: moved(leaf, np.argsort(order)), carry)
+        return jax.tree.map(lambda leaf: moved(leaf, order), foreign.step(params, back, x))
+
+    return foreign._replace(thing=step, params=foreign.own, step=step)
+
+
+def wrongly_shown(foreign, read):
+    """How far what is shown, and its credit, are from the general cell's, which knows of no units."""
+    _, carry, _ = point(foreign)
+    general = foreign.cell(unitwise=False, shown=read.shows)
+    c = jnp.arange(1.0, read.shown_width + 1).astype(read.dtype)
+    show = lambda cell, carry: cell.show(cell.state(carry))
+    there, of_there = jax.vjp(functools.partial(show, general), carry)
+    credit = jax.vjp(read.state, carry)[1](read.dense_credit(read.credit_shown(c)))
+    return distance((show(read, carry), *credit), (there, *of_there(c)))
+
+
+@EACH
+def test_what_is_shown_has_the_order_of_the_carry(name):
+    foreign = rearranged(ZOO[name]())
+    shown = tuple(range(len(jax.tree.leaves(foreign.carry))))[::-1]
+    assert wrongly_shown(foreign, foreign.cell(unitwise=True, shown=shown)) == 0
+
+
 @pytest.mark.parametrize("name", ["eqx.nn.GRUCell", "linen.GRUCell", "tied"])
 def test_first_weights_are_the_user_s_parameters(name):
     foreign = ZOO[name]()
@@ -196,6 +229,18 @@ WRONG = [
     with_gates_in_another_order, with_units_in_another_order, with_entries_of_the_carry_in_another_order,
     without_a_derivative, with_a_slightly_wrong_leak,
 ]  # fmt: skip
+
+
+def test_a_head_that_sees_units_in_another_order_is_noticed():
+    class ByUnit(ReadCell):
+        """It shows one state variable after the other."""
+
+        _order = None
+
+    cell = ZOO["columns"]().cell()
+    assert cell._order is not None
+    with pytest.raises(NotUnitwise, match="differs from it at a random point"):
+        _check_agreement(ByUnit(**{field.name: getattr(cell, field.name) for field in dataclasses.fields(cell)}))
 
 
 @pytest.mark.parametrize(
@@ -308,6 +353,47 @@ def check_at_random(seed):
     assert wrong_parts(foreign, cell, seed) == set()
 
 
+GAIN = np.linspace(0.5, 1.5, N)
+#: what becomes of the first variable after a step, and whether what comes of it is unit-wise; None: either may be
+CHANGES = {
+    "gains": (lambda h: GAIN * h, True),
+    "domain": (lambda h: jnp.sqrt(jnp.abs(h) - 1e-3), True),
+    "backwards": (lambda h: h[::-1], None),
+    "neighbours": (lambda h: h + 0.1 * jnp.roll(h, 1), False),
+    "halves": (lambda h: jnp.concatenate([jnp.tanh(h[:2]), h[2:]]), False),
+    "mean": (lambda h: h - h.mean(), False),
+    "complex": (lambda h: jnp.exp(jax.lax.complex(0.1 * h, h)).real, False),
+    "rounded": (lambda h: jnp.asarray(jnp.asarray(h, "float32"), h.dtype), False),
+    "nowhere": (lambda h: jnp.log(-1 - jnp.abs(h)), False),
+}
+
+
+def changed_at_random(seed):
+    """A step at random with one of these changes, or another order of units, or taken twice; and whether it is read."""
+    foreign, which = step_at_random(seed), seed % (len(CHANGES) + 2)
+    if which == len(CHANGES):
+        return rearranged(foreign), True
+    if which == len(CHANGES) + 1:
+        step, is_read = lambda p, carry, x: foreign.step(p, foreign.step(p, carry, x), x), False
+    else:
+        change, is_read = [*CHANGES.values()][which]
+        step = lambda p, carry, x: (change((after := foreign.step(p, carry, x))[0]), *after[1:])
+    return foreign._replace(thing=step, step=step), is_read
+
+
+def check_changed(seed):
+    """What is read is the step in value, derivatives and what is shown; all else is refused with a reason."""
+    foreign, is_read = changed_at_random(seed)
+    cell = foreign.cell()
+    assert is_read in (None, isinstance(cell, ReadCell)), cell.why
+    if isinstance(cell, ReadCell):
+        assert wrong_parts(foreign, cell, seed) == set()
+        assert wrongly_shown(foreign, cell) == 0
+    else:
+        assert cell.why.startswith(("it ", "line "))
+        assert "please report" not in cell.why
+
+
 SEEDS = st.integers(0, 2**32 - 1)
 
 
@@ -322,3 +408,15 @@ def test_steps_at_random(seed):
 @given(SEEDS)
 def test_many_steps_at_random(seed):
     check_at_random(seed)
+
+
+@pytest.mark.parametrize("seed", [1, 7, 9])
+def test_steps_at_random_that_need_not_be_read(seed):
+    check_changed(seed)
+
+
+@pytest.mark.slow
+@settings(max_examples=300, deadline=None, derandomize=True, database=None)
+@given(SEEDS)
+def test_many_steps_at_random_that_need_not_be_read(seed):
+    check_changed(seed)

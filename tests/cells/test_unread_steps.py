@@ -134,6 +134,25 @@ def surrogate_for_going_backwards(p, h, x):
     return backwards_only(z)  # here
 
 
+@refused("computes with complex numbers", carry=(H, H))
+def lru_in_complex_numbers(p, carry, x):
+    re, im = carry
+    decay = jnp.exp(jax.lax.complex(-(p["b"] ** 2), p["b"]))
+    a = decay * jax.lax.complex(re, im)  # here
+    return a.real + p["U"] @ x, a.imag
+
+
+@refused("computes in float32, and the carry is of float64")
+def in_short_numbers(p, h, x):
+    z = jnp.asarray(p["W"] @ h, "float32")  # here
+    return jnp.tanh(jnp.asarray(z, "float64") + p["U"] @ x)
+
+
+@refused("is finite at none of the points at which what was read could be compared with it")
+def without_a_domain(p, h, x):
+    return jnp.log(-1 - jnp.square(p["W"] @ h + p["U"] @ x))
+
+
 @refused("has units that differ: some of them hold, hear or compute something else than the others")
 def two_populations(p, h, x):
     z = p["W"] @ h + p["U"] @ x
@@ -216,7 +235,7 @@ def refusal(step, carry=H):
 
 
 #: what is said without a line, since no one operation is to blame
-NOWHERE = ("two_populations", "without_parameters")
+NOWHERE = ("two_populations", "without_parameters", "without_a_domain")
 HELPERS = {"calling_a_helper": normed, "calling_a_compiled_helper": compiled.__wrapped__}
 
 

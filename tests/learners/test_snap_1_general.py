@@ -82,6 +82,19 @@ class Diagonal(eqx.Module):
         return jnp.stack([v, 0.5 * f + jnp.tanh(v)])
 
 
+class Outer(eqx.Module):
+    """An outer product, whose factors are broadcast: a weight of either reaches a row or a column of the carry."""
+
+    W: jax.Array
+    U: jax.Array
+
+    def __init__(self, key):
+        self.W, self.U = normal(key, N, N_IN), normal(jax.random.fold_in(key, 1), 2, N)
+
+    def __call__(self, x, h):
+        return 0.5 * h + jnp.outer(jnp.tanh(self.W @ x + h[:, 0]), jax.nn.sigmoid(self.U @ h[:, 1]))
+
+
 KEY, ZEROS = jax.random.key(3), jnp.zeros(N)
 #: modules and their carries
 MODULES = {
@@ -91,6 +104,7 @@ MODULES = {
     "layer norm": (NormedRNN(KEY), ZEROS),
     "low rank": (LowRank(KEY), ZEROS),
     "diagonal": (Diagonal(KEY), jnp.zeros((2, N))),
+    "outer": (Outer(KEY), jnp.ones((N, 2))),
 }
 STACK = rc.Stack(rc.GRU(N_IN, 2), rc.RTU(2, 2))
 CELLS = [*MODULES, "stack"]
@@ -161,7 +175,7 @@ def apart(found, expected):
     return max(distance(one, other) for one, other in zip(found, expected, strict=True))
 
 
-@pytest.mark.parametrize("name", often(CELLS, "reset before", "lstm"))
+@pytest.mark.parametrize("name", often(CELLS, "reset before", "lstm", "outer"))
 def test_every_step_is_rtrl_masked_to_what_a_weight_reaches_in_one_step(name):
     network, weights, xs, ys = setting(name)
     visited = drive(network, rc.SnAp1(), weights, xs, ys)
@@ -181,7 +195,7 @@ def test_every_step_is_rtrl_masked_to_what_a_weight_reaches_in_one_step(name):
     assert (apart(found, without) > 1e-4) == (name != "gru")
 
 
-@pytest.mark.parametrize("name", often(CELLS, "low rank", "layer norm"))
+@pytest.mark.parametrize("name", often(CELLS, "low rank", "layer norm", "outer"))
 def test_what_reaches_what_is_where_derivatives_can_be_nonzero(name):
     network, weights, xs, _ = setting(name)
     oracle = Dense(name, weights, xs[:1])

@@ -1,9 +1,11 @@
 """A model that was saved and loaded goes on with the same bits as one that never stopped."""
 
 import copy
+import os
 import resource
 import subprocess
 import sys
+from pathlib import Path
 
 import equinox as eqx
 import jax
@@ -15,6 +17,7 @@ import pytest
 import recurra as rc
 from driving import FOR_ONE_LAYER
 from online_models import CELLS, bits, full_step, plain_step, stream
+from recurra.online import keeping
 from recurra.saved import archive
 
 ROWS = 150
@@ -39,6 +42,7 @@ def check_resumed(model, never_stopped, path, seed=0):
 #: a script that goes on with a model in a process of its own
 GO_ON = """
 import sys
+from pathlib import Path
 import numpy as np
 import recurra as rc
 model = rc.load(sys.argv[1])
@@ -139,6 +143,41 @@ def test_parts_of_ones_own_need_a_template(tmp_path, make):
     before = bits(template)
     assert bits(rc.load(tmp_path / "model", like=template)) == bits(model) != before
     assert bits(template) == before
+
+
+def with_own_function(f=jnp.tanh):
+    """A stack over a function, with a head that is one too."""
+    step = lambda p, h, x: f(p["W"] @ h + p["U"] @ x)
+    params = {"W": jnp.eye(3, dtype="float32"), "U": jnp.ones((3, 2), "float32")}
+    cell = rc.cell_of(step, params, carry=jnp.zeros(3, "float32"), x=2)
+    network = rc.Network(rc.Stack(cell, rc.RNN(3, 2, dtype="float32")), 1, rc.SquaredError())
+    return rc.Online(rc.OnlineStep(rc.LearningStep(network, rc.Immediate(), 0.01)))
+
+
+def test_a_template_with_another_function_of_the_same_shapes_is_refused(tmp_path, monkeypatch):
+    path = tmp_path / "model"
+    rc.save(path, with_own_function())
+    assert bits(rc.load(path, like=with_own_function())) == bits(with_own_function())
+    with pytest.raises(rc.SavedFileError, match=r"compute something else than those of `like` \(<lambda>\): build"):
+        rc.load(path, like=with_own_function(jnp.sin))
+    monkeypatch.setattr(keeping, "_packages", lambda: {"jax": "another"})
+    rc.load(path, like=with_own_function())
+    with pytest.warns(
+        UserWarning, match=r"written with jax \d.* here are jax another, which may write a program in anot"
+    ):
+        rc.load(path, like=with_own_function(jnp.sin))
+
+
+@pytest.mark.slow
+def test_a_function_has_the_same_digest_in_a_fresh_process():
+    here = dict(keeping.digests(with_own_function().step))
+    code = "import test_saved_models as t; print(dict(t.keeping.digests(t.with_own_function().step)))"
+    paths = os.pathsep.join(sys.path)
+    found = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=Path(__file__).parent,
+        env=os.environ | {"PYTHONPATH": paths, "PYTHONHASHSEED": "7"},
+    )  # fmt: skip
+    assert found.stdout.strip() == str(here)
 
 
 @pytest.mark.slow

@@ -183,6 +183,12 @@ ONLINE = [
             (rc.FutureBPTT(T=4), rc.RNN, 3),
         ]
     ),
+    # Forms of RTRL keep numbers of their own, which the model goes on with.
+    *(
+        pytest.param(rc.RTRL(), cell, 0, marks=() if cell is rc.MinGRU else slow)
+        for cell in rc.CELLS.values()
+        if cell is not rc.RNN
+    ),
 ]
 
 
