@@ -85,14 +85,14 @@ def test_the_rest_alone_is_the_optimizer_itself():
 
 
 def test_gates_of_all_kinds_of_cells():
-    """By name; a general cell is one gate."""
+    """By name; of a general cell it is the path of a parameter."""
     for cell, name, counts in (
         (rc.LSTM(2, 3), "f", 3),
         (rc.RNN(2, 4, w_rec=Sparsely(0.5)), "w", 3),  # weights at some places
         (
             rc.cell_of(eqx.nn.GRUCell(2, 3, key=jax.random.key(0)), carry=jnp.zeros(3), x=2, unitwise=False),
-            "weights",
-            4,
+            "weight_hh",
+            1,
         ),
     ):
         optimizer = PerGate(cell, 0.0, {name: rc.SGD(0.5, 0.0)})
