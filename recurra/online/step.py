@@ -22,7 +22,7 @@ from recurra.linalg import decomposable
 from recurra.network import NetworkWeights, Readout
 from recurra.step import RLS, DelayedState, DelayedStep, GivenCredit, GivenError, LearningStep, Outcome
 from recurra.step.counting import check_endless
-from recurra.step.given import check_label, check_row, check_target
+from recurra.step.given import check_flag, check_label, check_row, check_target
 from recurra.step.optimizers import Described
 from recurra.tasks.base import BLOCK
 
@@ -261,8 +261,8 @@ class OnlineStep(checks.Part):
 
         A row of another shape is a ValueError.
         """
-        self._check_resets(reset)
-        check_row(self.n_in, self.learning.streams, x, reset)
+        reset = self._flags(reset)
+        check_row(self.n_in, self.learning.streams, x)
         wide = self.learning.over_streams
         before, past = state.inputs, state.past
         stats = before
@@ -299,7 +299,7 @@ class OnlineStep(checks.Part):
         begins with that row, or with one of the others that wait. A label of another shape than the prediction is a
         ValueError.
         """
-        self._check_resets(reset)
+        reset = self._flags(reset)
         check_target(self.learning.network, self.learning.streams, y, present)
         present = jnp.asarray(present)
         if reset is not None and self.horizon:
@@ -331,12 +331,16 @@ class OnlineStep(checks.Part):
         last = None if state.last is None else jnp.where(jnp.asarray(present)[..., None], y, state.last)
         return state._replace(last=last)
 
-    def _check_resets(self, reset: Any) -> None:
-        if reset is not None and not self.resets:
+    def _flags(self, reset: Any) -> Array | None:
+        if reset is None:
+            return None
+        if not self.resets:
             raise ValueError(
                 "`reset` was given, and the model was made without resets: make it with "
                 "recurra.OnlineStep(..., resets=True)."
             )
+        check_flag("`reset`", reset, self.learning.streams)
+        return jnp.asarray(reset)
 
     def _is_warm(self, state: OnlineState) -> Bool[Array, ""]:
         """Whether enough rows have told the scale of the inputs; all streams have seen as many."""

@@ -21,7 +21,7 @@ def check_row(n_in: int, streams: int, x: Any, reset: Any = None) -> None:
     """Raise unless `x` is `n_in` numbers and `reset`, if there is one, one flag, in each of the streams."""
     _check("`x`", x, streams, n_in, "a number for each input")
     if reset is not None:
-        _check_flag("`reset`", reset, streams)
+        check_flag("`reset`", reset, streams)
 
 
 NUMBERS_OF_LABEL = "a number for each output"
@@ -32,7 +32,7 @@ def check_label(network: Network, streams: int, label: Any, present: Any) -> Non
     advice = f" For a class k give jax.nn.one_hot(k, {network.n_out})." if network.n_out > 1 else ""
     _check("The label", label, streams, network.n_out, NUMBERS_OF_LABEL, advice)
     if present is not None:
-        _check_flag("`present`", present, streams)
+        check_flag("`present`", present, streams)
 
 
 def check_target(network: Network, streams: int, target: Any, present: Any) -> None:
@@ -52,7 +52,7 @@ def check_target(network: Network, streams: int, target: Any, present: Any) -> N
     else:
         return check_label(network, streams, target, present)
     if present is not None:
-        _check_flag("`present`", present, streams)
+        check_flag("`present`", present, streams)
 
 
 def check_noise(noise: PyTree, wanted: PyTree) -> None:
@@ -92,7 +92,8 @@ def _check(
         raise TypeError(f"{what} must hold {of}, and holds {dtype}.")
 
 
-def _check_flag(what: str, value: Any, streams: int) -> None:
+def check_flag(what: str, value: Any, streams: int) -> None:
+    """Raise unless the value, which errors call `what`, is one flag in each of the streams."""
     _check(what, value, streams, None, "one flag", kinds=(jnp.bool_,), of="True or False")
 
 

@@ -157,8 +157,18 @@ def test_numbers_are_real_and_flags_are_true_or_false():
             late.observe(late.start(step.init(KEY)), ONES(2), flag)
         with pytest.raises(TypeError, match="`present` must hold True or False, and holds "):
             stream.learn(stream.observe(state, ONES(2))[0], ONES(3), flag)
+    sequences, first = online(resets=True, lags=2, lagged=1, horizon=2)
     for flag in (True, np.bool(False), np.array(True), jnp.array(False)):
         learn(step, ONES(3), flag)
+        sequences.learn(sequences.observe(first, ONES(1), flag)[0], ONES(3), flag, flag)
+    for take in (
+        lambda flag: sequences.observe(first, ONES(1), flag),
+        lambda flag: sequences.learn(first, ONES(3), True, flag),
+    ):
+        with pytest.raises(TypeError, match="`reset` must hold True or False, and holds "):
+            take(0.3)
+        with pytest.raises(ValueError, match=r"`reset` must be an array of shape \(\), one flag"):
+            take(np.ones(1, bool))
 
 
 def test_noise_is_one_row():

@@ -194,7 +194,7 @@ def test_of_a_network():
 
 LIVE = {
     "learning": 0.01, "horizon": 2, "lags": 3, "lagged": 0, "scale_inputs": False, "scale_target": False,
-    "difference": True, "memory": 5, "warmup": 9,
+    "difference": True, "memory": 5, "warmup": 9, "resets": True,
 }  # fmt: skip
 
 
@@ -205,13 +205,24 @@ def of_live(name=None):
     plain = {"learning": 0.1, "horizon": 1, "lags": 2, "lagged": 1, "warmup": 2}
     given = plain | ({} if name is None else {name: LIVE[name]})
     step = rc.OnlineStep(**given | {"learning": LearningStep(network, rc.RFLO(), given["learning"])})
-    rows = jax.random.normal(jax.random.key(1), (2 * STEPS, step.n_in))
+    xs = jax.random.normal(jax.random.key(1), (2 * STEPS, step.n_in))
 
-    def one(state, x):
-        state, _ = step.learn(state, 3 * x[:1] + 1, jnp.array(True))
-        return step.observe(state, x)
+    def one(state, row):
+        x, reset = row
+        reset = reset if step.resets else None
+        state, _ = step.learn(state, 3 * x[:1] + 1, jnp.array(True), reset)
+        return step.observe(state, x, reset)
 
-    return jax.jit(lambda: jax.lax.scan(one, step.observe(step.init(jax.random.key(0)), rows[0])[0], rows)[1])()
+    rows = xs, jnp.arange(2 * STEPS) == STEPS
+
+    @jax.jit
+    def run():
+        state = step.init(jax.random.key(0))
+        for x in xs[: step.horizon]:
+            state, _ = step.observe(state, x)
+        return jax.lax.scan(one, state, rows)[1]
+
+    return run()
 
 
 @pytest.mark.parametrize("name", [pytest.param(each, marks=() if each == "memory" else slow) for each in LIVE])
