@@ -25,7 +25,13 @@ from recurra.linalg import total, vecmat
 
 
 class EncodedWeights(NamedTuple):
-    """The weights of the cell and the parameters of the encoder, or gradients of them."""
+    """The weights of the cell and the parameters of the encoder, or gradients of them.
+
+    >>> encoder = rc.module_of(lambda W, x: W @ x, jnp.ones((4, 3)), x=3)
+    >>> weights = rc.Encoded(encoder, rc.RNN(n_in=4, n=8)).init_weights(jax.random.key(0))
+    >>> weights.encoder.shape
+    (4, 3)
+    """
 
     cell: Weights
     encoder: PyTree[Array]

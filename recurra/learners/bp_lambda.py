@@ -14,7 +14,7 @@ from recurra.learners.synthetic import Map, apply, features, first_synthesizer
 from recurra.linalg import combine, total, vecmat, where
 
 
-class TracedPredictor(NamedTuple):
+class TDState(NamedTuple):
     """c ≈ A ã, its eligibility trace without the latest features, and features and cbar of the previous step."""
 
     A: Map
@@ -58,12 +58,12 @@ class TDLambda(FutureFacing):
     def weighed(self, delta: Float[Array, " S"], E: Float[Array, "..."]) -> Float[Array, "S F"]:
         """δ E."""
 
-    def init(self, cell: Cell, weights: Weights, key: PRNGKeyArray, n_out: int) -> TracedPredictor:
+    def init(self, cell: Cell, weights: Weights, key: PRNGKeyArray, n_out: int) -> TDState:
         no_cbar = cell.credit_shown(jnp.zeros(cell.shown_width, cell.dtype))
         A, _, first, _ = first_synthesizer(cell, key, n_out, no_cbar)
-        return TracedPredictor(A, self.no_trace(cell, sum(map(len, first))), first, no_cbar)
+        return TDState(A, self.no_trace(cell, sum(map(len, first))), first, no_cbar)
 
-    def credit(self, tick: Tick, state: TracedPredictor) -> tuple[Credit, Any, TracedPredictor]:
+    def credit(self, tick: Tick, state: TDState) -> tuple[Credit, Any, TDState]:
         now = features(tick.cell, tick.state, tick.label)
         # As in DNI: before the first step there was no label, and the present one stands for it.
         previous = where(tick.t == 0, features(tick.cell, tick.before, tick.label), state.features)
@@ -75,7 +75,7 @@ class TDLambda(FutureFacing):
         return (
             apply(A, now),
             tick.trace,
-            TracedPredictor(A, self.gamma * self.lam * self.pushed(tick, E), now, tick.cbar),
+            TDState(A, self.gamma * self.lam * self.pushed(tick, E), now, tick.cbar),
         )
 
 

@@ -53,7 +53,8 @@ def of_constant(name):
 def about_of(name):
     """What a learner says of itself; None for all else."""
     is_there = name in reference() and not name.startswith("recurra.river")
-    return getattr(pkgutil.resolve_name(name), "about", None) if is_there else None
+    about = getattr(pkgutil.resolve_name(name), "about", None) if is_there else None
+    return about if isinstance(about, rc.learners.About) else None  # that of a wrapper follows from what it wraps
 
 
 def page_of(name, doc):
