@@ -54,7 +54,9 @@ def about_of(name):
     """What a learner says of itself; None for all else."""
     is_there = name in reference() and not name.startswith("recurra.river")
     about = getattr(pkgutil.resolve_name(name), "about", None) if is_there else None
-    return about if isinstance(about, rc.learners.About) else None  # that of a wrapper follows from what it wraps
+    return (
+        about if isinstance(about, pkgutil.resolve_name("recurra.About")) else None
+    )  # that of a wrapper follows from what it wraps
 
 
 def page_of(name, doc):
