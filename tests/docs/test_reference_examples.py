@@ -54,9 +54,8 @@ def about_of(name):
     """What a learner says of itself; None for all else."""
     is_there = name in reference() and not name.startswith("recurra.river")
     about = getattr(pkgutil.resolve_name(name), "about", None) if is_there else None
-    return (
-        about if isinstance(about, pkgutil.resolve_name("recurra.About")) else None
-    )  # that of a wrapper follows from what it wraps
+    # That of a wrapper, which follows from what it wraps, is a property.
+    return about if isinstance(about, pkgutil.resolve_name("recurra.About")) else None
 
 
 def page_of(name, doc):
