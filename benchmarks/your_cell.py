@@ -68,7 +68,7 @@ def contests(options: argparse.Namespace) -> Iterator[tuple[str, str, int, dict[
     for n in options.n:
         for name, (thing, params, carry, native) in foreign(n).items():
             cell = rc.cell_of(thing, params, carry=carry, x=2, unitwise=True)
-            for learner in (rc.LEARNERS[each]() for each in LEARNERS):
+            for learner in (rc.LEARNERS[each]() for each in options.learners):
                 of = lambda cell, learner=learner: functools.partial(library_run, cell, learner, 1)
                 runs = {"train": {"read": of(cell), "native": of(native)}}
                 loop = lambda cell, form, learner=learner: functools.partial(own_loop, cell, learner, form)
@@ -110,6 +110,7 @@ def parse() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--n", type=int, nargs="+", default=[64, 256], help="units")
     parser.add_argument("--rows", nargs="+", choices=[*WANTED], default=[*WANTED], help="kinds of rows")
+    parser.add_argument("--learners", nargs="+", choices=LEARNERS, default=LEARNERS, help="learners")
     parser.add_argument("--repeats", type=int, default=5, help="rounds")
     parser.add_argument("--core", type=int, default=0, help="the core that it runs on")
     parser.add_argument("--out", type=Path, help="the folder of your_cell.json")
