@@ -14,7 +14,7 @@ from recurra.cells.elstm import ELSTM
 from recurra.cells.lru import LRU
 from recurra.cells.min_gru import MinGRU
 from recurra.cells.rtu import RTU, NonlinearRTU
-from recurra.engine.forms import LateRFLO
+from recurra.engine.forms import LateRFLO, OwnRTRL
 from recurra.engine.specialise import fastest
 from recurra.learners.immediate import Immediate
 from recurra.learners.snap_1 import SnAp1
@@ -123,7 +123,9 @@ def at(rows, t):
     return jax.tree.map(lambda leaf: leaf[t], rows)
 
 
-@pytest.mark.parametrize("name", CELLS)
+@pytest.mark.parametrize(
+    "name", [pytest.param(n, marks=() if n in ("rtu", "lru") else pytest.mark.slow) for n in CELLS]
+)
 def test_rtrl_is_autodiff_at_every_step_and_so_are_rflo_and_snap_1(name):
     exact, found = gradients(name)
     for learner in ("rtrl", "rflo", "snap-1", "cheap"):
@@ -164,7 +166,7 @@ def test_engines_use_the_cheap_form(name):
     for platform, streams in (("cpu", 1), ("cpu", 3), ("gpu", 1)):
         # φ(h) of an RTU is read by the readout alone; λ of an LRU is a function of its parameters alone
         is_late = name == "rtu" or (name == "lru" and (platform, streams) == ("cpu", 1))
-        assert type(fastest(rc.RTRL(), cell, platform, streams)) is (LateRFLO if is_late else rc.RFLO)
+        assert type(fastest(rc.RTRL(), cell, platform, streams)) is (LateRFLO if is_late else OwnRTRL)
 
 
 #: learners that need recurrent weights, or a stack of cells

@@ -63,6 +63,7 @@ BY_ANOTHER_DERIVATIVE = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", BY_ANOTHER_DERIVATIVE)
 def test_weights_with_a_derivative_of_their_own_keep_it_when_they_are_packed_and_trained(name):
     of = BY_ANOTHER_DERIVATIVE[name]
@@ -90,6 +91,7 @@ def test_numbers_that_are_not_learned_cannot_change():
         jax.jit(lambda p: grad.observe(p, state, XS[0]))(params)
 
 
+@pytest.mark.slow
 def test_plain_numbers_among_parameters_are_learned_as_jax_takes_them():
     step = lambda p, h, x: p["keep"] * h + jnp.tanh(p["W"] @ h + p["U"] @ x)
     params = {"W": P["W"], "U": P["U"], "keep": 0.5}
@@ -99,6 +101,7 @@ def test_plain_numbers_among_parameters_are_learned_as_jax_takes_them():
     assert distance(jitted, unrolled(step, params, H)) < 1e-12
 
 
+@pytest.mark.slow
 def test_of_the_variables_of_linen_the_parameters_are_learned():
     nn = pytest.importorskip("flax.linen")
 
@@ -159,6 +162,7 @@ def test_a_head_sees_what_is_returned_beside_the_carry_or_the_leaves_it_asks_for
             seen(shown=wrong)
 
 
+@pytest.mark.slow
 def test_a_head_sees_a_function_of_the_carry_that_gates_hear():
     step = lambda p, v, x: (after := 0.5 * v + p["W"] @ jnp.tanh(v) + p["U"] @ x, jnp.tanh(after))
     grad = grad_of(step)

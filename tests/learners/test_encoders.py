@@ -178,6 +178,7 @@ def test_nothing_passes_a_reset(rule):
         state = after._replace(weights=state.weights)
 
 
+@pytest.mark.slow
 def test_streams_follow_the_mean():
     """Three streams that bring the same rows have the gradient of one."""
     encoder = rc.module_of(lambda W, x: jnp.tanh(W @ x), jnp.ones((2, 2)), x=2)

@@ -359,6 +359,7 @@ def test_a_conjunction_is_stricter_with_its_parts_and_as_strong_as_the_weakest()
     assert conjunction([part(9.0), part(1.0), part(-9.0)], "tiny").status == "does not hold"
 
 
+@pytest.mark.slow
 def test_chance_alone_rarely_decides():
     rng = np.random.default_rng(0)
     region = Within(0.0)

@@ -181,6 +181,7 @@ def test_correlations_within_windows_leave_out_what_changes_slowly():
     assert np.isnan(within_windows(np.zeros((2, 50)), np.zeros((2, 50)), 10)).all()
 
 
+@pytest.mark.slow
 def test_a_figure_is_the_same_every_time(data, drawn):
     again = FIGURES["summed_alignment"].draw(data)
     assert plots.svg(again.figure, "x") == plots.svg(drawn["summed_alignment"].figure, "x")

@@ -50,6 +50,7 @@ def test_an_exact_probe_has_the_gradient_of_the_loss_while_feedback_is_random(ce
         assert distance(at(outcomes, "follows", t), truth) > 1e-3  # the control: RTRL with the random feedback
 
 
+@pytest.mark.slow
 def test_a_future_facing_probe_is_exact_too():
     """F-BPTT collects exact credit over its horizon; its gradient belongs to the step T before."""
     network, weights, xs, ys = problem(CELLS["gru"][0], steps=STEPS, random_feedback=True)
@@ -82,6 +83,7 @@ def test_without_random_feedback_all_credit_is_exact():
     assert distance(outcomes.gradients["truth"], outcomes.gradients["follows"]) == 0
 
 
+@pytest.mark.slow
 def test_missing_labels_and_streams():
     """A step without a label has no credit of either kind. Streams have the mean of what each would have."""
     network, weights, xs, ys = problem(CELLS["rnn"][0], steps=STEPS, random_feedback=True)
@@ -135,6 +137,7 @@ def test_training_has_such_probes_too(specialise):
     assert model.step.learning.exact_probes == ()
 
 
+@pytest.mark.slow
 def test_a_sweep_has_them_and_files_describe_them():
     pytest.importorskip("xarray", reason="pip install 'recurra[results]'")
     network = rc.Network(rc.RNN(2, 4), 2, random_feedback=True)

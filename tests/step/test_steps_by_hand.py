@@ -25,6 +25,7 @@ def walked(step, state, noise=None):
     return states, drawn
 
 
+@pytest.mark.slow
 def test_noise_that_is_drawn_is_noise_that_could_be_passed():
     """Every step has numbers of its own, which follow from the key of the first state alone."""
     step = rc.LearningStep(NETWORK, rc.UORO(), 0.1)

@@ -161,7 +161,7 @@ LEARNERS = [
     for kind in rc.LEARNERS.values()
     if not (kind.about.layers or kind.about.sparse)
 ]
-EVERY_TIME = {("rtrl", 3), ("uoro", 3), ("e-bptt", 3), ("dni", 1)}
+EVERY_TIME = {("uoro", 3), ("e-bptt", 3)}
 
 
 @pytest.mark.parametrize(
@@ -212,6 +212,7 @@ def test_held_out_losses_count_every_label_once(batch, one_each):
         np.testing.assert_allclose(result.evaluated_loss[seed, -1], np.mean(losses), rtol=1e-9)
 
 
+@pytest.mark.slow
 def test_a_task_brings_its_own_streams():
     inputs, labels, _ = data()
     task = rc.Sequences(inputs, labels, LENGTHS, batch=3)
@@ -232,6 +233,7 @@ def test_a_task_brings_its_own_streams():
             rc.train(network, rc.RFLO(), each, **settings, streams=2)
 
 
+@pytest.mark.slow
 def test_a_sweep_may_vary_the_size_of_minibatches():
     inputs, labels, _ = data(one_each=True)
     task = rc.Sequences(inputs, labels, LENGTHS)

@@ -295,6 +295,7 @@ def of_list(outcome, table):
     return outcome.loss * table[2]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "long", [{"seeds": range(100_000)}, {"record": {"a": partial(of_list, table=[*range(100_000), 10**30])}}]
 )

@@ -68,6 +68,7 @@ def test_metrics_stand_in_the_data_set_and_in_words(trained):
     assert f"accuracy {result.metrics['accuracy'][:, -1].mean():.4g}" in repr(result)
 
 
+@pytest.mark.slow
 def test_a_run_that_goes_on_from_its_checkpoint_has_all_its_metrics(tmp_path):
     task, held_out = sequences(6, 2), sequences(5, 2)
     settings = dict(evaluate=held_out, evaluate_every=task.epoch, metrics=METRICS, window=5, optimizer=0.1)

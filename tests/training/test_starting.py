@@ -306,6 +306,7 @@ def test_a_state_of_another_learner_s_form_is_refused():
         train(rc.RFLO(), steps=3, start=states)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("kind", "cell"), [(rc.RTRL, rc.RNN), (rc.RFLO, rc.LSTM)], ids=["rtrl", "rflo"])
 def test_what_of_an_online_model_train_goes_on_from(kind, cell):
     """`learning` goes on as the model does; `state` is of the model's own step, and `train` says what to take."""

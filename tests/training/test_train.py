@@ -118,6 +118,7 @@ def trained_cell(learner, streams):
     return train(learner, optimizer=0.1, seeds=1, streams=streams).weights.cell
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("kind", "method", "instead", "streams"), APPLIED_CHANGES)
 def test_what_a_subclass_changes_is_what_is_applied(kind, method, instead, streams):
     changed = type("Changed", (kind,), {method: instead})
