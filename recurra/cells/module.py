@@ -11,8 +11,8 @@ from jaxtyping import Array, Float, PRNGKeyArray, PyTree
 
 from recurra import checks
 from recurra.cells.user_functions import (
-    alike,
     check_given,
+    check_init,
     entries,
     example_of,
     key_of,
@@ -45,7 +45,7 @@ class UserFunction:
         program = self._checked(taken.how)
         self.text = text_of(program)
         self._key = key_of((*taken.told, taken.fixed, program.consts), self.params, self.x), self.text
-        self._check_init()
+        check_init(self.name, self.init, self.params)
 
     def __reduce__(self) -> Any:
         return UserFunction, self._given
@@ -83,19 +83,6 @@ class UserFunction:
             )
         self.n_out = z.shape[0]
         return program
-
-    def _check_init(self) -> None:
-        if self.init is None:
-            return
-        try:
-            drawn = jax.eval_shape(self.init, jax.random.key(0))
-        except Exception as error:
-            raise TypeError(f"`init` of {self.name} must draw parameters from a key, and failed: {error}") from error
-        if not alike(drawn, self.params):
-            raise TypeError(
-                f"`init` of {self.name} must draw parameters like those given, of shapes {shapes(self.params)}, and "
-                f"draws {shapes(drawn)}."
-            )
 
 
 class Module(checks.Part):

@@ -20,6 +20,7 @@ from recurra.cells.lanes import Reading, read
 from recurra.cells.user_functions import (
     alike,
     check_given,
+    check_init,
     entries,
     example_of,
     key_of,
@@ -221,7 +222,7 @@ class Step:
                 f"{self.name} must return a carry like the one it takes, or a pair of it and anything else: it takes "
                 f"{shapes(self.carry)} and returns {shapes(after)}."
             )
-        self._check_init()
+        check_init(self.name, self.init, self.params)
         return program
 
     def check_derivative(self, why: str | None) -> None:
@@ -232,19 +233,6 @@ class Step:
         except Exception as error:
             line = f" ({why})" if why else ""
             raise TypeError(f"JAX has no derivative of the step of {self.name}{line}: {error}") from error
-
-    def _check_init(self) -> None:
-        if self.init is None:
-            return
-        try:
-            drawn = jax.eval_shape(self.init, jax.random.key(0))
-        except Exception as error:
-            raise TypeError(f"`init` of {self.name} must draw parameters from a key, and failed: {error}") from error
-        if not alike(drawn, self.params):
-            raise TypeError(
-                f"`init` of {self.name} must draw parameters like those given, of shapes {shapes(self.params)}, and "
-                f"draws {shapes(drawn)}."
-            )
 
     def _beside(self, program: ClosedJaxpr) -> tuple[int, ...] | None:
         """The leaves of the carry that the step also returns beside it. None if it returns something else there."""

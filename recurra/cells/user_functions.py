@@ -125,6 +125,21 @@ def check_given(name: str, thing: Any, given: Any) -> None:
         )
 
 
+def check_init(name: str, init: Callable[[PRNGKeyArray], PyTree] | None, params: PyTree) -> None:
+    """Raise unless `init` draws parameters like these."""
+    if init is None:
+        return
+    try:
+        drawn = jax.eval_shape(init, jax.random.key(0))
+    except Exception as error:
+        raise TypeError(f"`init` of {name} must draw parameters from a key, and failed: {error}") from error
+    if not alike(drawn, params):
+        raise TypeError(
+            f"`init` of {name} must draw parameters like those given, of shapes {shapes(params)}, and draws "
+            f"{shapes(drawn)}."
+        )
+
+
 def example_of(name: str, x: PyTree, dtype: jnp.dtype) -> PyTree:
     """An example of an input, as arrays of this type; it may be given as the number of its entries."""
     if isinstance(x, int | np.integer) and not isinstance(x, bool):
