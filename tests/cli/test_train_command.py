@@ -112,6 +112,7 @@ def test_version_and_help(recurra_command):
 # Training
 
 
+@pytest.mark.slow
 def test_train_keeps_and_prints_several_learners(tmp_path):
     learners = ["--learner", "fixed", "--learner", "rflo", "--learner", "e-bptt"]
     status, out, err = in_a_process(tmp_path, "train", *learners, *SMALL, "--window", "20", "--out", "runs.nc")

@@ -43,11 +43,13 @@ def test_the_readme_s_example_prints_three_losses_that_fall(tmp_path):
     assert rtrl < fixed
 
 
+@pytest.mark.slow
 def test_the_equinox_module_of_the_docs_trains(tmp_path):
     done = run(code("docs/cells.md")[-1].replace("10_000", "200"), tmp_path)
     assert done.returncode == 0, done.stderr
 
 
+@pytest.mark.slow
 def test_the_blocks_of_the_page_on_the_on_chip_engine_run(tmp_path):
     """Without a GPU: the engine is refused with the reason, and a rule of one's own is registered."""
     done = run("\n".join(code("docs/on-chip.md")).replace("20_000", "500"), tmp_path)
@@ -87,6 +89,7 @@ assert all(jnp.allclose(x, y, atol=1e-6) for x, y in zip(found["snap"], found["r
     assert done.returncode == 0, done.stderr
 
 
+@pytest.mark.slow
 def test_the_long_runs_of_the_docs(tmp_path):
     done = run("\n".join(code("docs/long-runs.md")), tmp_path)
     assert done.returncode == 0, done.stderr
@@ -94,6 +97,7 @@ def test_the_long_runs_of_the_docs(tmp_path):
     assert (tmp_path / "run.safetensors").exists()
 
 
+@pytest.mark.slow
 def test_the_stream_of_the_docs_is_forecast_and_goes_on(tmp_path):
     check = """
 errors = forecasts[:-1, 0] - values[401:]

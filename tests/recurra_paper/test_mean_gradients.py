@@ -19,6 +19,7 @@ def nothing(part):
     return None
 
 
+@pytest.mark.slow
 def test_sums_are_those_of_recorded_gradients():
     learners = {"rtrl": rc.RTRL(), "f-bptt": rc.FutureBPTT(T=4), "rflo": rc.RFLO()}
     before, stretches, length = 30, 3, 20

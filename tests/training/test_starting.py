@@ -335,6 +335,7 @@ def test_what_of_an_online_model_train_goes_on_from(kind, cell):
         jaxtyping.config.update("jaxtyping_disable", False)
 
 
+@pytest.mark.slow
 def test_influence_is_told_by_whole_states_alone():
     """RFLO keeps no trace of an LSTM's h, and an engine's form of it is tagged; the form itself knows all of M."""
     lstm = rc.Network(rc.LSTM(2, 3), 2)

@@ -141,6 +141,7 @@ def test_points_that_make_no_grid_are_a_list():
     np.testing.assert_allclose(data.loss.isel(point=1), one.loss, rtol=1e-9)
 
 
+@pytest.mark.slow
 def test_things_that_are_no_numbers_have_names():
     cells = {"small": rc.RNN(2, 3), "large": rc.GRU(2, 5)}
     data = swept({"network.cell": cells, "optimizer": [0.01]})
