@@ -142,6 +142,11 @@ class PastFacing(Learner):
     def contract(self, cell: Cell, weights: Weights, c: Credit, state: PyTree) -> LazyWeights:
         """c M, linear in c."""
 
+    @property
+    def uses_given_credit(self) -> bool:
+        """Whether the credit of its gradient is the one that it is given, and not one of its own."""
+        return True
+
     def forget(self, cell: Cell, state: PyTree) -> PyTree:
         """The state with M = 0, as after a reset. Override it if part of the state was learned and should stay."""
         return zeros_like(state)

@@ -75,6 +75,17 @@ def check_followed(owner: str, field: str, learner: Any) -> None:
         )
 
 
+def check_given_credit(owner: str, learner: Any) -> None:
+    """Raise unless `learner`, a field of `owner`, has an M that can be followed, and uses the credit it is given."""
+    check_followed(owner, "learner", learner)
+    if learner.lag or not learner.uses_given_credit:
+        why = "emits gradients late" if learner.lag else "has its own way of handing down credit"
+        raise TypeError(
+            f"`learner` of {owner} must be given its credit and use it at once, and {learner.name} {why}: use another "
+            "learner, such as recurra.RFLO()."
+        )
+
+
 def _said(value: object) -> str:
     if isinstance(value, type):
         return f"{value.__name__} without parentheses is a class that"

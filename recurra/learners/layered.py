@@ -10,7 +10,7 @@ from recurra.cells.base import Cell, Credit, LazyWeights, Weights
 from recurra.cells.stack import Stack
 from recurra.cells.tick import Tick
 from recurra.learners.base import About, PastFacing
-from recurra.learners.following import check_followed
+from recurra.learners.following import check_given_credit
 from recurra.learners.handing_down import HandingDown, ThroughLayers
 from recurra.learners.rtrl import RTRL
 from recurra.linalg import zeros_like
@@ -43,18 +43,16 @@ class Layered(PastFacing):
         if not learners:
             raise ValueError("`learner` of Layered is an empty tuple: give one learner for each layer, or one for all.")
         for learner in learners:
-            check_followed("Layered", "learner", learner)
-            if learner.lag or (isinstance(learner, Layered) and not isinstance(learner.handed, ThroughLayers)):
-                why = "emits gradients late" if learner.lag else "has its own way of handing down credit"
-                raise TypeError(
-                    f"`learner` of Layered must be given its credit and use it at once, and {learner.name} {why}: use "
-                    "another learner, such as recurra.RFLO(), and one Stack for all layers."
-                )
+            check_given_credit("Layered", learner)
         if not isinstance(self.handed, HandingDown):
             raise TypeError(
                 "`handed` of Layered must be ThroughLayers(), RandomTargets() or LocalLosses(), and is "
                 f"{self.handed!r:.100}."
             )
+
+    @property
+    def uses_given_credit(self) -> bool:
+        return isinstance(self.handed, ThroughLayers)
 
     @property
     def name(self) -> str:

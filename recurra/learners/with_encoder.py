@@ -22,7 +22,7 @@ from recurra.cells.encoded import Encoded, EncodedWeights
 from recurra.cells.tick import Tick
 from recurra.cells.unitwise import UnitwiseCell
 from recurra.learners.base import About, Learner, PastFacing
-from recurra.learners.following import check_followed
+from recurra.learners.following import check_given_credit
 from recurra.learners.rtrl import RTRL
 from recurra.linalg import add_or_zero, mul, zeros_like
 
@@ -147,17 +147,16 @@ class WithEncoder(PastFacing):
                 "`encoder` of WithEncoder must be Traced(), PresentStep(), Frozen() or None, and is "
                 f"{self.encoder!r:.100}."
             )
-        check_followed("WithEncoder", "learner", self.learner)
-        if self.learner.lag:
-            raise TypeError(
-                f"`learner` of WithEncoder must use credit at once, and {self.learner.name} emits gradients late: use "
-                "it with encoder=None, or another learner."
-            )
+        check_given_credit("WithEncoder", self.learner)
 
     @property
     def about(self) -> About:  # pyright: ignore[reportIncompatibleVariableOverride]
-        """That of the learner, for any cell: `check` looks at the cell behind the encoder."""
-        return dataclasses.replace(self.learner.about, unitwise=False, lag=None, period=None)
+        """That of the learner with the rule in its names, for any cell: `check` looks at the one behind the encoder."""
+        about = self.learner.about
+        rule = "inside" if self.encoder is None else checks.command_name(type(self.encoder))
+        rule += " in whole" * (self.encoder == Traced(whole=True))
+        names = {"id": f"{about.id} {rule}", "name": f"{self.learner.name}, encoder {rule}"}
+        return dataclasses.replace(about, **names, unitwise=False, lag=None, period=None)
 
     def check(self, cell: Cell) -> None:
         from recurra.learners import check_pairing

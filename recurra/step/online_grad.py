@@ -40,7 +40,7 @@ from recurra.cells.base import Cell, Credit, State, Weights
 from recurra.cells.foreign import cell_of
 from recurra.cells.step import StepCell
 from recurra.cells.user_functions import same_shapes
-from recurra.learners import Layered, ThroughLayers, check_pairing
+from recurra.learners import check_pairing
 from recurra.learners.base import PastFacing
 from recurra.learners.following import advanced, check_followed, first_influence, unlabelled
 from recurra.linalg import combine, dense, where
@@ -100,10 +100,10 @@ class OnlineGrad:
                 "own call recurra.online_grad(step, learner, params, carry=..., x=...)."
             )
         check_followed("OnlineGrad", "learner", self.learner)
-        if isinstance(self.learner, Layered) and not isinstance(self.learner.handed, ThroughLayers):
+        if not self.learner.uses_given_credit:
             raise TypeError(
-                f"OnlineGrad has no label, and {type(self.learner.handed).__name__} makes credit out of labels: use "
-                "Layered(..., handed=recurra.ThroughLayers())."
+                f"OnlineGrad has no label, and {self.learner.name} makes credit out of labels: use Layered(..., "
+                "handed=recurra.ThroughLayers())."
             )
         check_pairing(self.learner, self.cell)
 

@@ -207,6 +207,13 @@ def test_the_rule_that_a_learner_gets(case):
     assert step.learner == step.probes["probe"] == taken
 
 
+def test_rules_have_names_of_their_own():
+    rules = [rc.Traced(), rc.Traced(whole=True), rc.PresentStep(), rc.Frozen(), None]
+    learners = [rc.WithEncoder(rc.RFLO(), rule) for rule in rules]
+    assert len({learner.name for learner in learners}) == len({learner.about.id for learner in learners}) == len(rules)
+    assert learners[2].name == "RFLO, encoder present-step"
+
+
 def test_a_model_with_an_encoder_is_saved_and_loaded(tmp_path):
     net = network("gru")
     step = rc.OnlineStep(rc.LearningStep(net, rc.SnAp1(), rc.Adam(1e-2)), scale_target=False)
@@ -227,6 +234,9 @@ REFUSED = {
                    "is for a cell behind an encoder"),
     "within units of a general cell": (
         lambda: rc.LearningStep(network("general"), rc.WithEncoder(rc.UORO()), 0.1), TypeError, "is no unit-wise cell"),
+    "credit of its own": (
+        lambda: rc.WithEncoder(rc.Layered(rc.RFLO(), rc.RandomTargets()), rc.PresentStep()), TypeError,
+        "has its own way of handing down credit"),
     "a learner that goes back": (lambda: rc.WithEncoder(rc.FutureBPTT()), TypeError, "must be a past-facing learner"),
     "a unit-wise learner of its own kind": (lambda: rc.LearningStep(network("gru"), rc.EProp3(), 0.1), TypeError,
                                             "has an encoder before its cell"),
