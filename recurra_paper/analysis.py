@@ -43,16 +43,27 @@ def one_more(x: Float[np.ndarray, " seeds"]) -> Estimate:
 
 def paired_difference(x: Float[np.ndarray, " seeds"], y: Float[np.ndarray, " seeds"]) -> Estimate:
     """Mean of x - y over seeds that share their weights and stream."""
-    return mean(x - y)
+    return mean(less(x, y))
 
 
-def relative(d: Float[np.ndarray, " seeds"], gap: Float[np.ndarray, " seeds"]) -> Estimate:
+def less(x: Float[np.ndarray, " seeds"], y: Float[np.ndarray, " more_seeds"]) -> Float[np.ndarray, " common"]:
+    """x - y at the seeds that both have; both begin with the same seed."""
+    seeds = min(len(x), len(y))
+    return x[:seeds] - y[:seeds]
+
+
+def relative(d: Float[np.ndarray, " seeds"], gap: Float[np.ndarray, " more_seeds"]) -> Estimate:
     """g = mean(d) / mean(gap) over seeds, with the error of its linearization: that of mean(d - g gap) / mean(gap).
 
-    A ratio of means, since a seed's own gap may come near zero.
+    A ratio of means, since a seed's own gap may come near zero. One of them may have more seeds than the other; both
+    begin with the same seed, so that what a seed adds to the one goes with what it adds to the other.
     """
-    g, each = shared(d, gap)
-    return Estimate(g, mean(each).error, len(d) - 1.0)
+    g, unit, fewer = float(np.mean(d) / np.mean(gap)), float(np.mean(gap)), min(len(d), len(gap))
+    each = np.zeros(max(len(d), len(gap)))
+    each[: len(d)] += (d - np.mean(d)) / (len(d) * unit)
+    each[: len(gap)] -= g * (gap - np.mean(gap)) / (len(gap) * unit)
+    error = np.sqrt((each**2).sum() * fewer / (fewer - 1)) if fewer > 1 else np.nan
+    return Estimate(g, float(error), fewer - 1.0)
 
 
 def shared(
@@ -68,7 +79,7 @@ def scored(run: Mapping[str, np.ndarray], baseline: Mapping[str, np.ndarray]) ->
     with np.errstate(over="ignore", invalid="ignore"):
         last = np.asarray(run["loss"], float)[:, -10:].mean(axis=1)
     ended = np.isfinite(last) & (np.asarray(run["diverged"]) < 0)
-    return np.where(ended, last, np.asarray(baseline["loss"], float)[:, 0])
+    return np.where(ended, last, np.asarray(baseline["loss"], float)[: len(last), 0])
 
 
 def correlations(x: Float[np.ndarray, "seeds T"], y: Float[np.ndarray, "seeds T"]) -> Float[np.ndarray, " seeds"]:

@@ -1,11 +1,11 @@
 """At which scale the paper is reproduced."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 
 @dataclass(frozen=True)
 class Profile:
-    """Numbers of seeds, steps and replicas; `paper` has the paper's own."""
+    """Numbers of seeds, steps and replicas; `paper` has the paper's own, and `many` adds fresh seeds for the losses."""
 
     name: str
     seeds: int
@@ -27,6 +27,8 @@ class Profile:
     sizes: tuple[int, ...]
     #: sizes for learners whose cost grows like n⁴
     small_sizes: tuple[int, ...]
+    #: further seeds of the loss curves, by which claims about losses are judged once more
+    fresh_seeds: int = 0
 
 
 QUICK = Profile(
@@ -75,4 +77,6 @@ TINY = Profile(
     small_sizes=(4, 6, 8),
 )
 
-PROFILES = {profile.name: profile for profile in (QUICK, PAPER, TINY)}
+MANY = replace(PAPER, name="many", fresh_seeds=512)
+
+PROFILES = {profile.name: profile for profile in (QUICK, PAPER, MANY, TINY)}

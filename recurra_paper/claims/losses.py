@@ -12,7 +12,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from recurra_paper.analysis import Estimate, mean, relative, scored, shared
+from recurra_paper.analysis import Estimate, less, mean, relative, scored, shared
 from recurra_paper.claims.base import Data, Part, arrays, known_gap
 from recurra_paper.claims.rule import GAPS, Alike, More, NoMore, Relation
 from recurra_paper.setup import LEARNERS, shown
@@ -38,19 +38,20 @@ def final_loss(data: Data, condition: str, learner: str) -> np.ndarray:
 
 def gap(data: Data, condition: str) -> np.ndarray:
     """Fixed W's loss less RTRL's at each seed, if its mean is known to be positive."""
-    values = final_loss(data, condition, "fixed") - final_loss(data, condition, "rtrl")
+    values = less(final_loss(data, condition, "fixed"), final_loss(data, condition, "rtrl"))
     return known_gap(values, f"on {title(data, condition)}")
 
 
 def behind(data: Data, condition: str, x: str, y: str) -> Estimate:
     """(loss of x - loss of y) / gap."""
-    d = final_loss(data, condition, x) - final_loss(data, condition, y)
+    d = less(final_loss(data, condition, x), final_loss(data, condition, y))
     return relative(d, gap(data, condition))
 
 
 def against_rtrl(data: Data, condition: str, x: str) -> tuple[np.ndarray, np.ndarray]:
     """x's loss less RTRL's at each seed, and the gap."""
-    return final_loss(data, condition, x) - final_loss(data, condition, "rtrl"), gap(data, condition)
+    d, unit = less(final_loss(data, condition, x), final_loss(data, condition, "rtrl")), gap(data, condition)
+    return d, unit[: len(d)]
 
 
 def compare(data: Data, condition: str, x: str, y: str, relation: Relation | None) -> Part:

@@ -1,5 +1,7 @@
 """What is run to reproduce the paper, each experiment found by its name."""
 
+from itertools import product
+
 from recurra_paper.experiments.base import Arrays as Arrays
 from recurra_paper.experiments.base import Experiment as Experiment
 from recurra_paper.experiments.bias import Bias
@@ -10,7 +12,7 @@ from recurra_paper.experiments.gradients import Gradients
 from recurra_paper.experiments.held import Held
 from recurra_paper.experiments.horizon import Horizon
 from recurra_paper.experiments.lattice import Lattice
-from recurra_paper.experiments.losses import ALL_FAMILIES, FAMILIES, FamilyCurve, LossCurve
+from recurra_paper.experiments.losses import ALL_FAMILIES, FAMILIES, FamilyCurve, FreshCurve, LossCurve
 from recurra_paper.experiments.memory import Memory
 from recurra_paper.experiments.scaling import Scaling
 from recurra_paper.experiments.small_rate import SmallRate
@@ -43,5 +45,6 @@ def experiments(profile: Profile) -> list[Experiment]:
         *(Held(task, p.networks, p.gradient_steps, p.gradient_steps, p.held_steps) for task in TASKS),
         *(gradients(task, alpha, p.gradient_seeds, p.gradient_steps) for task in TASKS for alpha in ALPHAS),
         *(FamilyCurve(family, learner, p.seeds, p.steps) for family in FAMILIES for learner in ("rflo", "fixed")),
-        *(LossCurve(task, alpha, name, p.seeds, p.steps) for task in TASKS for alpha in ALPHAS for name in CURVES),
+        *(LossCurve(*which, p.seeds, p.steps) for which in product(TASKS, ALPHAS, CURVES)),
+        *(FreshCurve(*which, p.fresh_seeds, p.steps) for which in product(TASKS, ALPHAS, CURVES) if p.fresh_seeds),
     ]

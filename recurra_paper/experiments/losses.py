@@ -1,8 +1,9 @@
 """Loss curves: each learner on each task, and RFLO from each kind of initial weights."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import jax
 import jax.numpy as jnp
@@ -62,6 +63,25 @@ class LossCurve(Experiment):
     def run(self, checkpoint: Path, advance: Advance) -> Arrays:
         network, learner, task, rate = self.parts
         return curve(network, learner, task, rate, self.seeds, self.steps, checkpoint, advance)
+
+
+@dataclass(frozen=True)
+class FreshCurve(LossCurve):
+    """The same of seeds that no other experiment has."""
+
+    #: where its seeds begin
+    FIRST: ClassVar[int] = 1_000
+    #: the most seeds of learners whose steps cost the most
+    AT_MOST: ClassVar[Mapping[str, int]] = {"rtrl": 128, "r-ok": 40}
+
+    @property
+    def name(self) -> str:
+        return f"fresh/{self.task}/{self.alpha}/{self.learner}"
+
+    def run(self, checkpoint: Path, advance: Advance) -> Arrays:
+        network, learner, task, rate = self.parts
+        seeds = range(self.FIRST, self.FIRST + min(self.seeds, self.AT_MOST.get(self.learner, self.seeds)))
+        return curve(network, learner, task, rate, seeds, self.steps, checkpoint, advance)
 
 
 @dataclass(frozen=True)

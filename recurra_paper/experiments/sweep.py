@@ -1,8 +1,9 @@
 """One kind of learner trained at every point of a grid: its own settings, tasks and learning rates."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -26,6 +27,8 @@ class Sweep(Experiment):
     rates: tuple[float, ...]
     seeds: int
     steps: int
+    #: what makes an optimizer of a rate: a number itself is plain gradient descent
+    optimizer: Callable[[float], Any] = float
 
     @property
     def name(self) -> str:
@@ -38,12 +41,13 @@ class Sweep(Experiment):
         return COMPILE_SECONDS + points * sum(each)
 
     def run(self, checkpoint: Path, advance: Advance) -> Arrays:
+        optimizers = {f"{rate:g}": self.optimizer(rate) for rate in self.rates}
         total = len(self.learners) * len(self.tasks) * len(self.rates) * self.seeds * self.steps
         data = sweep(
             self.network,
             next(iter(self.learners.values())),
             next(iter(self.tasks.values())),
-            vary={"learner": self.learners, "task": self.tasks, "optimizer": self.rates},
+            vary={"learner": self.learners, "task": self.tasks, "optimizer": optimizers},
             steps=self.steps,
             seeds=self.seeds,
             folder=checkpoint,

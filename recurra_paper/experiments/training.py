@@ -1,5 +1,6 @@
 """A learner trained on a task, with a hundred windows of its loss."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -59,7 +60,7 @@ def curve(
     learner: Learner,
     task: Task,
     rate: float,
-    seeds: int,
+    seeds: int | Sequence[int],
     steps: int,
     checkpoint: Path,
     advance: Advance,

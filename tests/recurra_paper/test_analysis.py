@@ -121,6 +121,19 @@ def test_relative_has_the_error_of_a_jackknife():
     assert analysis.relative(0.3 * gap, gap).error == pytest.approx(0, abs=1e-12)
 
 
+def test_relative_knows_its_error_where_one_has_more_seeds():
+    rng, ratios, errors = np.random.default_rng(8), [], []
+    for _ in range(2_000):
+        difficulty = rng.normal(size=200)
+        gap = (1 + 0.2 * difficulty + 0.1 * rng.normal(size=200))[:25]
+        d = 0.5 + 0.2 * difficulty + 0.1 * rng.normal(size=200)
+        e = analysis.relative(d, gap)
+        ratios.append(e.value)
+        errors.append(e.error)
+        assert e.dof == 24
+    assert np.mean(errors) == pytest.approx(np.std(ratios), rel=0.05)
+
+
 @pytest.mark.parametrize("r", [-0.6, 0.0, 0.05, 0.9])
 def test_correlations_of_known_r(r):
     rng = np.random.default_rng(10)

@@ -12,10 +12,11 @@ from recurra_paper.beyond import demands, rates
 from recurra_paper.beyond.demands.reach import capacity, crossing, reach, scores
 from recurra_paper.beyond.demands.runs import SCALES as DEMANDS
 from recurra_paper.beyond.demands.task import MOST, Recall
+from recurra_paper.beyond.grids import RATED, Condition, grid_losses
 from recurra_paper.beyond.profiles import PROFILES
 from recurra_paper.beyond.rates.runs import LONG, PAPERS_OWN, halves
 from recurra_paper.beyond.rates.runs import SCALES as RATES
-from recurra_paper.beyond.rates.usable import best, grid_losses, own_losses, usable, width
+from recurra_paper.beyond.rates.usable import best, own_losses, usable, width
 from recurra_paper.experiments.base import described
 from recurra_paper.experiments.sweep import Sweep
 from recurra_paper.setup import LEARNERS, TASKS
@@ -214,7 +215,7 @@ def rated(seeds=6, spread=0.002, missing=(), uoro=None, own=None, rflo=0.52, bro
     same = rng.normal(size=seeds)  # a seed is easy or hard for all
     for task in TASKS:
         scale = UNTRAINED[task]
-        for learner in LEARNERS:
+        for learner in RATED:
             levels = np.array(STILL[task] if learner == "fixed" else FALL[task])
             if learner == "uoro":
                 levels[3:] = uoro if uoro is not None else scale
@@ -223,7 +224,7 @@ def rated(seeds=6, spread=0.002, missing=(), uoro=None, own=None, rflo=0.52, bro
             diverged = np.full(final.shape, -1)
             if learner == broken:
                 loss[2, 1, 40:], diverged[2, 1] = np.nan, 40_000
-            data[f"rates/grid/{task}/{learner}"] = {
+            data[f"grid/descent/{task}/1/{learner}"] = {
                 "learners": np.array([learner]), "tasks": np.array([task]), "rate": GRID,
                 "step": 3_000 * np.arange(1, 101), "loss": loss[None, None], "diverged": diverged[None, None],
             }  # fmt: skip
@@ -284,7 +285,7 @@ def test_unclear_data_leave_a_claim_about_rates_open(name, unclear):
 
 def test_a_learner_that_ends_behind_fixed_w_is_not_stable_without_diverging():
     data = rated()
-    run = data["rates/grid/mimic/dni"]
+    run = data["grid/descent/mimic/1/dni"]
     run["loss"][0, 0, 2] = 2.9
     verdict = decide(rates, "rates-stable", data)
     assert verdict.status == "does not hold"
@@ -293,11 +294,11 @@ def test_a_learner_that_ends_behind_fixed_w_is_not_stable_without_diverging():
 
 def test_what_diverged_or_lost_more_than_untrained_counts_as_untrained():
     data = rated(broken="kernl")
-    run = data["rates/grid/add/kernl"]
+    run = data["grid/descent/add/1/kernl"]
     run["loss"][0, 0, 5, 2] = 1e30
     run["loss"][0, 0, 4, 2, -1] = np.inf
-    losses = grid_losses(data, "add", "kernl")
-    untrained = data["rates/grid/add/fixed"]["loss"][0, 0, 0, :, 0]
+    losses = grid_losses(data, Condition("add"), "kernl")
+    untrained = data["grid/descent/add/1/fixed"]["loss"][0, 0, 0, :, 0]
     assert losses[1, 2] == untrained[1]
     assert losses[2, 5] == losses[2, 4] == untrained[2]
     assert np.isfinite(losses).all()
@@ -310,7 +311,7 @@ def test_the_usable_range_is_within_a_tenth_of_the_gap_of_the_best():
     data = rated(spread=1e-6)
     # the gap on Add is 0.61 - 0.46: RTRL's two largest rates end within 0.015 of its best, fixed W's two within 0.61
     np.testing.assert_allclose(width(data, "add", "rtrl"), 2 * np.log10(300) / 5)
-    assert best(grid_losses(data, "add", "rtrl")) == 5
+    assert best(grid_losses(data, Condition("add"), "rtrl")) == 5
 
 
 def test_own_rates_start_at_zero():
@@ -323,9 +324,13 @@ def test_own_rates_start_at_zero():
 # Both
 
 
+#: seconds of a core: the full grids of rates are for a GPU
+BUDGETS = {demands: (80, 110, 1_900), rates: (80, 110, 60_000)}
+
+
 @pytest.mark.parametrize("question", [demands, rates])
 def test_a_question_keeps_to_its_interface(question):
-    for profile, budget in (("tiny", 80), ("quick", 110), ("full", 1_900)):
+    for profile, budget in zip(("tiny", "quick", "full"), BUDGETS[question], strict=True):
         wanted = question.experiments(PROFILES[profile])
         names = [experiment.name for experiment in wanted]
         assert len(set(names)) == len(names)
@@ -350,8 +355,8 @@ def test_figures_show_all_learners_or_what_there_is():
     assert drawn is not None
     assert len(drawn.figure.axes) == 6
     assert [row["learner"] for row in drawn.rows][-1] == "Fixed W"
-    for prefix in ("rates/grid/add", "rates/own", "rates/long/rflo"):
+    for prefix in ("grid/descent/add", "rates/own", "rates/long/rflo"):
         some = rates.draw({name: arrays for name, arrays in data.items() if name.startswith(prefix)})
         assert some is not None
-    assert rates.draw({"rates/grid/add/rtrl": data["rates/grid/add/rtrl"]}) is None
+    assert rates.draw({"grid/descent/add/1/rtrl": data["grid/descent/add/1/rtrl"]}) is None
     assert RATES["full"].long_steps == 10 * RATES["full"].own_steps

@@ -4,23 +4,15 @@ from collections.abc import Callable
 
 import numpy as np
 
-from recurra_paper.analysis import Estimate, mean, relative
-from recurra_paper.beyond.rates.usable import (
-    grid_gap,
-    grid_losses,
-    grid_name,
-    long_loss,
-    own_losses,
-    own_name,
-    rates_of,
-    spacing,
-)
+from recurra_paper.analysis import Estimate, less, mean, relative
+from recurra_paper.beyond.grids import RATED, Condition, grid_losses, grid_name, rates_of
+from recurra_paper.beyond.rates.usable import grid_gap, long_loss, own_losses, own_name, spacing
 from recurra_paper.claims.base import ERROR_RATE, Claim, Data, Part, Undecided, arrays, known_gap
 from recurra_paper.claims.rule import GAPS, More, NoMore, Within
-from recurra_paper.setup import LEARNERS, LEARNING_RATE, TASK_NAMES, TASKS, shown
+from recurra_paper.setup import LEARNING_RATE, TASK_NAMES, TASKS, shown
 
 NAME = "rates"
-OTHERS = tuple(x for x in LEARNERS if x != "fixed")
+OTHERS = tuple(x for x in RATED if x != "fixed")
 #: the smallest difference of widths that matters: one step of the grid
 DECADES = 0.5
 
@@ -34,12 +26,11 @@ def at_rate(data: Data, rate: float) -> dict[tuple[str, str], Estimate]:
     """How far each learner is ahead of fixed W at a rate, in gaps, on both tasks."""
     found = {}
     for task in TASKS:
-        gap, index = grid_gap(data, task), position(rates_of(data, task), rate)
-        fixed = grid_losses(data, task, "fixed")[:, index]
+        on, gap = Condition(task), grid_gap(data, task)
+        fixed = grid_losses(data, on, "fixed")[:, position(rates_of(data, on), rate)]
         for x in OTHERS:
-            ours = grid_losses(data, task, x)[:, position(rates_of(data, task, x), rate)]
-            seeds = min(map(len, (ours, fixed, gap)))
-            found[task, x] = relative(fixed[:seeds] - ours[:seeds], gap[:seeds])
+            ours = grid_losses(data, on, x)[:, position(rates_of(data, on, x), rate)]
+            found[task, x] = relative(less(fixed, ours), gap)
     return found
 
 
@@ -53,13 +44,14 @@ def position(rates: np.ndarray, rate: float) -> int:
 
 def diverged(data: Data, task: str, learner: str, rate: float) -> int:
     """At how many seeds a learner diverged."""
-    run = arrays(data, grid_name(task, learner))
-    return int((np.asarray(run["diverged"])[0, 0, position(rates_of(data, task, learner), rate)] >= 0).sum())
+    on = Condition(task)
+    run = arrays(data, grid_name(on, learner))
+    return int((np.asarray(run["diverged"])[0, 0, position(rates_of(data, on, learner), rate)] >= 0).sum())
 
 
 def stable(data: Data) -> list[Part]:
     """Nobody diverges at the paper's rate, or ends behind fixed W."""
-    lost = sum(diverged(data, task, x, LEARNING_RATE) for task in TASKS for x in LEARNERS)
+    lost = sum(diverged(data, task, x, LEARNING_RATE) for task in TASKS for x in RATED)
     counted = Part("runs that diverged", Estimate(float(lost), 0.0, 0.0), Within(0.0, 0.0), sampled=False)
     return [counted] + [
         Part(f"{shown(x)} ahead of fixed W on {TASK_NAMES[task]}, in gaps", ahead, NoMore(GAPS))
@@ -69,7 +61,7 @@ def stable(data: Data) -> list[Part]:
 
 def fastest(data: Data) -> list[Part]:
     """Somebody fails at the next larger rate."""
-    above = [rate for rate in rates_of(data, TASKS[0]) if rate > LEARNING_RATE * 1.01]
+    above = [rate for rate in rates_of(data, Condition(TASKS[0])) if rate > LEARNING_RATE * 1.01]
     if not above:
         raise Undecided("Not decided: no larger learning rate was run.")
     rate = float(min(above))
@@ -96,7 +88,7 @@ def space(data: Data) -> list[Part]:
     fixed = own_losses(data, "fixed")[1][:, 0]
     if arrays(data, own_name("fixed"))["step"][-1] != arrays(data, "rates/long/rtrl")["step"][-1]:
         raise Undecided("Not decided: RTRL was not run for as many steps.")
-    gap = float(known_gap(fixed - long_loss(data, "rtrl")).mean())
+    gap = float(known_gap(less(fixed, long_loss(data, "rtrl"))).mean())
 
     def decades(learner: str, without: bool) -> np.ndarray:
         own, losses = own_losses(data, learner)
@@ -136,7 +128,8 @@ CLAIMS = [
         "rates-stable",
         "At a learning rate of 1e-4 every algorithm converges to a stable performance.",
         "Setup",
-        "On Add and Mimic, α = 1. No run of any learner or of fixed W diverges, and each learner's final loss is no "
+        "On Add and Mimic, α = 1, every learner but r-OK. No run of any learner or of fixed W diverges, and each "
+        "learner's final loss is no "
         f"worse than fixed W's at the same rate, paired by seed, {UNITS}. {CAPPED} Holds if no run diverges and every "
         f"interval, of fixed W's loss less the learner's, lies above zero or {NONE}; does not hold if a run diverges "
         "or any interval lies below zero.",

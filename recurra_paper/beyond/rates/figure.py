@@ -7,18 +7,17 @@ from matplotlib.axes import Axes
 from matplotlib.ticker import LogLocator, NullLocator
 
 from recurra.pages import plots
+from recurra_paper.beyond.grids import RATED, Condition, found, grid_losses, rates_of
+from recurra_paper.beyond.rates.runs import GRIDS
 from recurra_paper.beyond.rates.told import alt, caption, rows, table
 from recurra_paper.beyond.rates.usable import (
     best,
-    found,
-    grid_losses,
     has_gap,
     long_loss,
     long_of,
     mean_gap,
     own_losses,
     own_of,
-    rates_of,
     spacing,
     tasks_of,
     usable,
@@ -28,7 +27,7 @@ from recurra_paper.claims.base import Data
 from recurra_paper.figures.drawn import Drawn, seed_mean
 from recurra_paper.figures.labels import Label, label_ends, label_points
 from recurra_paper.figures.losses import curve, draw_curve
-from recurra_paper.setup import LEARNERS, LEARNING_RATE, TASK_NAMES
+from recurra_paper.setup import LEARNING_RATE, TASK_NAMES
 
 NAME = "rates"
 TITLE = "Rates: how fast, how finely tuned, and how patient must a learner be?"
@@ -40,14 +39,14 @@ DASHED = plots.options(linewidth=0.9, linestyle=(0, (3, 2)), zorder=1)
 
 def needs(profile: object) -> list[str]:
     """The experiments it shows, by the start of their names."""
-    return ["rates/"]
+    return ["rates/", *GRIDS]
 
 
 def draw(data: Data) -> Drawn | None:
     """Above, losses over rates on both tasks and in long runs; below, usable rates and rates of a learner's own."""
     tasks = tasks_of(data)
     measured = [task for task in tasks if has_gap(data, task)]
-    shown = [x for x in LEARNERS if any(x in found(data, task) for task in measured)]
+    shown = [x for x in RATED if any(x in found(data, Condition(task)) for task in measured)]
     above: list[tuple[str, Callable[[Axes], None]]] = []
     below: list[tuple[str, Callable[[Axes], None]]] = []
     for task in tasks:
@@ -94,14 +93,14 @@ def _rate_axis(axes: Axes, rates: np.ndarray) -> None:
 
 def _losses(axes: Axes, data: Data, task: str) -> None:
     top = 0.0
-    for learner in found(data, task):
-        rates, losses = rates_of(data, task, learner), grid_losses(data, task, learner)
+    for learner in found(data, Condition(task)):
+        rates, losses = rates_of(data, Condition(task), learner), grid_losses(data, Condition(task), learner)
         mean, error = seed_mean(losses)
         axes.fill_between(rates, mean - error, mean + error, color=plots.colour(learner), alpha=0.12, linewidth=0)
         axes.plot(rates, mean, **plots.line_style(learner))
         top = max(top, float(mean.max()))
-    _rate_axis(axes, rates_of(data, task))
-    low = min(float(grid_losses(data, task, x).mean(axis=0).min()) for x in found(data, task))
+    _rate_axis(axes, rates_of(data, Condition(task)))
+    low = min(float(grid_losses(data, Condition(task), x).mean(axis=0).min()) for x in found(data, Condition(task)))
     if low > 0 and top > WIDE * low:
         axes.set_yscale("log")
         axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
@@ -111,11 +110,14 @@ def _losses(axes: Axes, data: Data, task: str) -> None:
 
 
 def _ranges(axes: Axes, data: Data, task: str, shown: list[str], named: bool) -> None:
-    gap, rates = mean_gap(data, task), rates_of(data, task)
+    gap, rates = mean_gap(data, task), rates_of(data, Condition(task))
     for row, learner in enumerate(shown):
-        if learner not in found(data, task):
+        if learner not in found(data, Condition(task)):
             continue
-        own, losses = rates_of(data, task, learner), grid_losses(data, task, learner).mean(axis=0, keepdims=True)
+        own, losses = (
+            rates_of(data, Condition(task), learner),
+            grid_losses(data, Condition(task), learner).mean(axis=0, keepdims=True),
+        )
         bar = plots.options(color=plots.colour(learner), alpha=0.35, linewidth=5, solid_capstyle="butt")
         for low, high in _stretches(own, usable(losses, gap)[0]):
             axes.plot([low, high], [row, row], **bar)

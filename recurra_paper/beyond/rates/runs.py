@@ -1,7 +1,7 @@
 """Every learner over learning rates, DNI and KeRNL over the rates of their own, and long runs of the slow learners.
 
-`rates/grid` is the paper's setup at α = 1 but for the learning rate of plain gradient descent. `rates/own` holds that
-rate and varies the one with which DNI fits its predictor and KeRNL its kernel, zero included. The stability of least
+The grids are those of plain descent at α = 1, the paper's setup but for the learning rate. `rates/own` holds that rate
+and varies the one with which DNI fits its predictor and KeRNL its kernel, zero included. The stability of least
 squares bounds both from above: at about 0.1 for DNI, whose features have a squared norm of some 20, and at about 6e4
 for KeRNL, whose perturbations have a variance of 1e-6 and 32 entries. `rates/long` asks what patience can do on Add.
 """
@@ -9,33 +9,34 @@ for KeRNL, whose perturbations have a variance of 1e-6 and 32 entries. `rates/lo
 from typing import NamedTuple
 
 from recurra import Learner, learners
+from recurra_paper.beyond.grids import grids
 from recurra_paper.beyond.profiles import Profile
 from recurra_paper.experiments.base import Experiment
 from recurra_paper.experiments.sweep import Sweep
 from recurra_paper.experiments.training import Trained
-from recurra_paper.setup import LEARNERS, TASKS, learner_of, network_of, task_of
+from recurra_paper.setup import TASKS, learner_of, network_of, task_of
 
 ALPHA = "1"
-#: half a decade apart, in round numbers
-HALF_DECADES = (1e-5, 3e-5, 1e-4, 3e-4, 1e-3, 3e-3, 1e-2, 3e-2, 1e-1)
 #: the rates of their own that DNI and KeRNL fit with; the paper's, on Add at α = 1, are 0.05 and 5
 PAPERS_OWN = {"dni": 0.05, "kernl": 5.0}
 #: learners of the long runs; RTRL stops after a tenth of the steps
 LONG = ("rflo", "kernl", "dni-b", "uoro", "fixed", "rtrl")
 
 
-class Scale(NamedTuple):
-    """The grid, by task its learners; powers of ten, in halves, by which own rates differ from the paper's."""
+#: the grids that are read here
+GRIDS = tuple(f"grid/descent/{task}/{ALPHA}/" for task in TASKS)
 
-    learners: dict[str, tuple[str, ...]]
-    rates: tuple[float, ...]
-    seeds: int
-    steps: int
-    #: the rate of the runs below: the paper's, or a larger one where there is no time for it
+
+class Scale(NamedTuple):
+    """Powers of ten, in halves, by which own rates differ from the paper's, and the learners of the long runs."""
+
+    #: the paper's rate, or a larger one where there is no time for it
     rate: float
     own: dict[str, tuple[float, ...]]
+    own_seeds: int
     own_steps: int
     long: tuple[str, ...]
+    long_seeds: int
     long_steps: int
 
 
@@ -45,45 +46,23 @@ def halves(low: float, high: float) -> tuple[float, ...]:
 
 
 SCALES = {
-    "full": Scale(
-        dict.fromkeys(TASKS, LEARNERS),
-        HALF_DECADES,
-        6,
-        250_000,
-        1e-4,
-        {"dni": halves(-4.5, 1.5), "kernl": halves(-2.0, 4.0)},
-        1_000_000,
-        LONG,
-        10_000_000,
-    ),
+    "full": Scale(1e-4, {"dni": halves(-4.5, 1.5), "kernl": halves(-2.0, 4.0)}, 40, 1_000_000, LONG, 12, 10_000_000),
     "quick": Scale(
-        {"add": ("rtrl", "uoro", "kernl", "rflo", "dni", "fixed"), "mimic": ("rtrl", "uoro", "fixed")},
-        (1e-4, 3e-4, 1e-3, 3e-3, 1e-2),
-        3,
-        30_000,
         1e-3,
         {"dni": halves(-2.0, 1.0)[::2], "kernl": halves(-1.0, 4.0)[::2]},
+        3,
         60_000,
         LONG[:2] + LONG[-2:],
+        3,
         600_000,
     ),
-    "tiny": Scale({"add": ("fixed", "dni")}, (1e-4, 1e-3), 2, 300, 1e-3, {"dni": (0.0,)}, 300, ("fixed",), 1_000),
+    "tiny": Scale(1e-3, {"dni": (0.0,)}, 2, 300, ("fixed",), 2, 1_000),
 }
 
 
 def with_own_rate(name: str, rate: float) -> Learner:
     """DNI or KeRNL with another rate of its own."""
     return learners.DNI(rate) if name == "dni" else learners.KeRNL(rate)
-
-
-def grid(task: str, learner: str, scale: Scale) -> Sweep:
-    """One learner over all rates on one task."""
-    condition = task_of(task, ALPHA)
-    known = {learner: learner_of(learner, task, ALPHA)}
-    network = network_of(condition, ALPHA)
-    return Sweep(
-        f"rates/grid/{task}/{learner}", network, known, {task: condition}, scale.rates, scale.seeds, scale.steps
-    )
 
 
 def own(learner: str, scale: Scale) -> Sweep:
@@ -93,7 +72,7 @@ def own(learner: str, scale: Scale) -> Sweep:
     if learner in scale.own:
         rates = [0.0, *(PAPERS_OWN[learner] * 10**power for power in scale.own[learner])]
         known = {f"{rate:.3g}": with_own_rate(learner, rate) for rate in rates}
-    network, size = network_of(condition, ALPHA), (scale.seeds, scale.own_steps)
+    network, size = network_of(condition, ALPHA), (scale.own_seeds, scale.own_steps)
     return Sweep(f"rates/own/{learner}", network, known, {"add": condition}, (scale.rate,), *size)
 
 
@@ -102,14 +81,14 @@ def long(learner: str, scale: Scale) -> Trained:
     condition = task_of("add", ALPHA)
     steps = scale.long_steps // 10 if learner == "rtrl" else scale.long_steps
     built = network_of(condition, ALPHA), learner_of(learner, "add", ALPHA), condition
-    return Trained(f"rates/long/{learner}", *built, scale.seeds, steps, scale.rate)
+    return Trained(f"rates/long/{learner}", *built, scale.long_seeds, steps, scale.rate)
 
 
 def experiments(profile: Profile) -> list[Experiment]:
     """Grids, own rates and long runs."""
     scale = SCALES[profile.name]
     return [
-        *(grid(task, learner, scale) for task, found in scale.learners.items() for learner in found),
+        *(each for each in grids(profile) if each.name.startswith(GRIDS)),
         *(own(learner, scale) for learner in (*scale.own, "fixed")),
         *(long(learner, scale) for learner in scale.long),
     ]

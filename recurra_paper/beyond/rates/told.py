@@ -4,18 +4,8 @@ import numpy as np
 
 from recurra.pages import plots
 from recurra_paper.analysis import mean
-from recurra_paper.beyond.rates.usable import (
-    best,
-    found,
-    grid_losses,
-    grid_name,
-    has_gap,
-    long_of,
-    own_name,
-    own_of,
-    rates_of,
-    width,
-)
+from recurra_paper.beyond.grids import Condition, found, grid_losses, grid_name, rates_of
+from recurra_paper.beyond.rates.usable import best, has_gap, long_of, own_name, own_of, width
 from recurra_paper.claims.base import Data
 from recurra_paper.claims.rule import GAPS
 from recurra_paper.figures.drawn import Columns, counted, listed, seed_mean
@@ -26,7 +16,7 @@ def caption(data: Data, tasks: list[str]) -> str:
     """What the panels show, of how many seeds and steps."""
     parts = []
     if tasks:
-        runs = [data[grid_name(task, x)] for task in tasks for x in found(data, task)]
+        runs = [data[grid_name(Condition(task), x)] for task in tasks for x in found(data, Condition(task))]
         seeds = counted(run["loss"].shape[3] for run in runs)
         steps = counted(int(run["step"][-1]) for run in runs)
         lost = sum(int((np.asarray(run["diverged"]) >= 0).sum()) for run in runs)
@@ -66,10 +56,10 @@ def table(data: Data, tasks: list[str]) -> Columns:
     """Mean losses over rates."""
     numbers = Columns()
     for task in tasks:
-        for learner in found(data, task):
-            losses = grid_losses(data, task, learner)
+        for learner in found(data, Condition(task)):
+            losses = grid_losses(data, Condition(task), learner)
             value, error = seed_mean(losses)
-            columns = dict(rate=rates_of(data, task, learner), final_loss=value, standard_error=error)
+            columns = dict(rate=rates_of(data, Condition(task), learner), final_loss=value, standard_error=error)
             numbers.extend(task=task, learner=learner, seeds=len(losses), **columns)
     return numbers
 
@@ -77,16 +67,16 @@ def table(data: Data, tasks: list[str]) -> Columns:
 def rows(data: Data, tasks: list[str]) -> list[dict[str, str]]:
     """A row for each learner: best rate, best loss and width on each task."""
     lines = []
-    for learner in dict.fromkeys(x for task in tasks for x in found(data, task)):
+    for learner in dict.fromkeys(x for task in tasks for x in found(data, Condition(task))):
         line = {"learner": plots.name(learner)}
         for task in tasks:
             shown = TASK_NAMES[task]
-            known = learner in found(data, task)
-            losses = grid_losses(data, task, learner) if known else np.zeros((1, 1))
+            known = learner in found(data, Condition(task))
+            losses = grid_losses(data, Condition(task), learner) if known else np.zeros((1, 1))
             index = best(losses)
             e = mean(losses[:, index])
             wide = mean(width(data, task, learner)) if known and has_gap(data, task) else None
-            line[f"{shown}: best rate"] = f"{rates_of(data, task, learner)[index]:g}" if known else "–"
+            line[f"{shown}: best rate"] = f"{rates_of(data, Condition(task), learner)[index]:g}" if known else "–"
             line[f"{shown}: loss there"] = f"{e.value:.3g} ± {e.error:.1g}" if known else "–"
             line[f"{shown}: usable decades"] = f"{wide.value:.1f} ± {wide.error:.1f}" if wide else "–"
         lines.append(line)
@@ -98,11 +88,10 @@ def alt(data: Data, tasks: list[str]) -> str:
     parts = []
     for task in tasks:
         told = []
-        for learner in found(data, task):
-            losses = grid_losses(data, task, learner)
+        for learner in found(data, Condition(task)):
+            losses = grid_losses(data, Condition(task), learner)
             index = best(losses)
-            told.append(
-                f"{plots.name(learner)} {losses[:, index].mean():.3g} at {rates_of(data, task, learner)[index]:g}"
-            )
+            rate = rates_of(data, Condition(task), learner)[index]
+            told.append(f"{plots.name(learner)} {losses[:, index].mean():.3g} at {rate:g}")
         parts.append(f"{TASK_NAMES[task]}: " + ", ".join(told))
     return "Best final loss of every learner and the rate it is reached at. " + ". ".join(parts) + "."

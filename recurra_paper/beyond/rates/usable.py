@@ -1,8 +1,7 @@
 """Final losses over a grid of rates: the best rate, and how many decades of rates do nearly as well.
 
-A seed's final loss is its mean over the last ten windows. A seed that diverged, or ended above the loss of an untrained
-network, counts as untrained: at the first window of fixed W at the smallest rate. A learner's best rate is the one of
-the lowest mean loss over seeds. The gap of a task is fixed W's loss at its best rate less RTRL's at its own.
+`recurra_paper.beyond.grids` says what a final loss is. A learner's best rate is the one of the lowest mean loss over
+seeds. The gap of a task is fixed W's loss at its best rate less RTRL's at its own.
 
 A rate is usable for a learner if it ends within a tenth of the gap of the learner's lowest loss. The width of the
 usable range counts every usable rate of a seed as one step of the grid, in decades.
@@ -11,17 +10,12 @@ usable range counts every usable rate of a seed as one step of the grid, in deca
 import numpy as np
 from jaxtyping import Float
 
+from recurra_paper.analysis import less
+from recurra_paper.beyond.grids import Condition, Losses, final, found, grid_losses, rates_of
 from recurra_paper.beyond.rates.runs import LONG, PAPERS_OWN
 from recurra_paper.claims.base import Data, Undecided, arrays, known_gap
 from recurra_paper.claims.rule import GAPS
-from recurra_paper.setup import LEARNERS, TASKS
-
-Losses = Float[np.ndarray, "seeds rates"]
-
-
-def grid_name(task: str, learner: str) -> str:
-    """The name of a learner's sweep over rates on a task."""
-    return f"rates/grid/{task}/{learner}"
+from recurra_paper.setup import TASKS
 
 
 def own_name(learner: str) -> str:
@@ -29,36 +23,9 @@ def own_name(learner: str) -> str:
     return f"rates/own/{learner}"
 
 
-def found(data: Data, task: str) -> list[str]:
-    """The learners that were run over rates on a task."""
-    return [x for x in LEARNERS if grid_name(task, x) in data]
-
-
 def tasks_of(data: Data) -> list[str]:
     """The tasks of the grid that can be shown: fixed W, which says what an untrained network loses, was run."""
-    return [task for task in TASKS if "fixed" in found(data, task)]
-
-
-def rates_of(data: Data, task: str, learner: str = "fixed") -> Float[np.ndarray, " rates"]:
-    """The learning rates of a sweep."""
-    return np.asarray(arrays(data, grid_name(task, learner))["rate"], float)
-
-
-def final(loss: np.ndarray, diverged: np.ndarray, untrained: Float[np.ndarray, " seeds"]) -> Losses:
-    """(seed, point) from losses (point, seed, window); what diverged or is worse than untrained counts as untrained."""
-    with np.errstate(over="ignore", invalid="ignore"):
-        last = np.asarray(loss, float)[..., -10:].mean(axis=-1)
-    ended = np.isfinite(last) & (np.asarray(diverged) < 0)
-    top = untrained[: last.shape[-1]]
-    return np.minimum(np.where(ended, last, top), top).T
-
-
-def grid_losses(data: Data, task: str, learner: str) -> Losses:
-    """Each seed's final loss at every rate."""
-    fixed, run = arrays(data, grid_name(task, "fixed")), arrays(data, grid_name(task, learner))
-    smallest = int(np.argmin(fixed["rate"]))
-    untrained = np.asarray(fixed["loss"], float)[0, 0, smallest, :, 0]
-    return final(run["loss"][0, 0], run["diverged"][0, 0], untrained)
+    return [task for task in TASKS if "fixed" in found(data, Condition(task))]
 
 
 def best(losses: Losses) -> int:
@@ -68,8 +35,8 @@ def best(losses: Losses) -> int:
 
 def grid_gap(data: Data, task: str) -> Float[np.ndarray, " seeds"]:
     """Each seed's gap, if its mean is known to be positive."""
-    fixed, rtrl = (grid_losses(data, task, x) for x in ("fixed", "rtrl"))
-    return known_gap(fixed[:, best(fixed)] - rtrl[:, best(rtrl)])
+    fixed, rtrl = (grid_losses(data, Condition(task), x) for x in ("fixed", "rtrl"))
+    return known_gap(less(fixed[:, best(fixed)], rtrl[:, best(rtrl)]))
 
 
 def mean_gap(data: Data, task: str) -> float:
@@ -97,8 +64,8 @@ def spacing(rates: Float[np.ndarray, " rates"]) -> float:
 
 def width(data: Data, task: str, learner: str) -> Float[np.ndarray, " seeds"]:
     """Each seed's width of the usable range, in decades."""
-    within = usable(grid_losses(data, task, learner), mean_gap(data, task))
-    return within.sum(axis=1) * spacing(rates_of(data, task, learner))
+    within = usable(grid_losses(data, Condition(task), learner), mean_gap(data, task))
+    return within.sum(axis=1) * spacing(rates_of(data, Condition(task), learner))
 
 
 def own_of(data: Data) -> dict[str, float]:
