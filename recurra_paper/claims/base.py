@@ -136,7 +136,7 @@ class Claim:
 
 
 def together(statuses: Sequence[Status]) -> Status:
-    """That of a conjunction: holds if all do, does not hold if any does not."""
+    """The status of a conjunction: holds if all do, does not hold if any does not."""
     if "does not hold" in statuses:
         return "does not hold"
     return "holds" if all(status == "holds" for status in statuses) else "not decided"
@@ -146,8 +146,8 @@ def conjunction(parts: Sequence[Part], profile: str) -> Verdict:
     """Holds if all parts do, does not if any does not; not decided where readings disagree. See the module."""
     deciding = [part for part in parts if part.relation]
     confidence = 1 - ERROR_RATE / len(deciding)
-    judged = [(part, part.status(confidence)) for part in deciding]
-    readings = {
+    judged: list[tuple[Part, Status]] = [(part, part.status(confidence)) for part in deciding]
+    readings: dict[str, Status] = {
         reading: together([status for part, status in judged if part.reading == reading])
         for reading in dict.fromkeys(part.reading for part in deciding)
     }

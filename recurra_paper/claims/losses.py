@@ -116,7 +116,8 @@ def one_cluster(condition: str, x: str, y: str, others: tuple[str, ...], decides
     """How much further every other learner is from the nearer one of x and y than these are from each other."""
 
     def part(data: Data, other: str) -> Part:
-        of = {name: final_loss(data, condition, name) for name in (x, y, other)}
+        every = {name: final_loss(data, condition, name) for name in (x, y, other)}
+        of = {name: loss[: min(map(len, every.values()))] for name, loss in every.items()}
         near = min((x, y), key=lambda name: abs(np.mean(of[other] - of[name])))
         # Which way each difference points is read off the means. Noise makes what separates x and y look larger.
         away, inside = (d * np.sign(np.mean(d)) for d in (of[other] - of[near], of[x] - of[y]))

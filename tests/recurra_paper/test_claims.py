@@ -15,6 +15,7 @@ from recurra_paper.claims.base import Part, conjunction
 from recurra_paper.claims.losses import LEARNABLE
 from recurra_paper.claims.memory import WORTH
 from recurra_paper.claims.rule import Alike, Difference, More, NoMore, Within
+from recurra_paper.claims.sentences import CLAIMED
 from recurra_paper.claims.table import ORDERS
 from recurra_paper.figures import FIGURES
 from synthetic_paper_data import full_data, lattice, world
@@ -443,3 +444,10 @@ def test_a_difference_that_matters_is_rarely_misjudged(size, least, most):
     estimates = [Estimate(float(row.mean()), float(row.std(ddof=1) / np.sqrt(8)), 7.0) for row in rows]
     failed = np.mean([relation.judge(*e.interval()) == "does not hold" for e in estimates])
     assert least <= failed <= most
+
+
+def test_every_claim_is_named_beside_a_sentence_of_the_paper_and_every_name_is_a_claim():
+    named = {name for sentences in CLAIMED.values() for each in sentences for name in each.claims}
+    assert named - {"table-*"} <= set(BY_ID)
+    assert {name for name in BY_ID if not name.startswith("table-")} <= named
+    assert all(each.claims or each.why for sentences in CLAIMED.values() for each in sentences)
