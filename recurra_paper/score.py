@@ -72,8 +72,8 @@ class Scores:
         told = [f"Of {_claims(rest.total)} that {'rest' if rest.total > 1 else 'rests'} on samples, {rest}."]
         if counted.total:
             told.append(
-                f"{counted.total} more {'claims rest' if counted.total > 1 else 'claim rests'} on counts, such as bytes "
-                f"or operations, which cannot vary and fail only by a mistake. Of {counted.total}, {counted}."
+                f"{counted.total} more {'claims rest' if counted.total > 1 else 'claim rests'} on counts, such as "
+                f"bytes or operations, which cannot vary and fail only by a mistake. Of {counted.total}, {counted}."
             )
         told.append(
             f"What rests on samples is judged at {1 - ERROR_RATE:.0%} confidence. Nothing is corrected for the number "
