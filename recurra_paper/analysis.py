@@ -6,7 +6,7 @@ an `Estimate`, from which a confidence interval of any level can be read.
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from itertools import product
+from itertools import permutations, product
 
 import numpy as np
 from jaxtyping import Float, Num
@@ -28,6 +28,31 @@ class Estimate:
         if not np.isfinite(self.error) or self.dof <= 0:
             return -np.inf, np.inf
         half = float(stats.t.ppf((1 + confidence) / 2, self.dof)) * self.error
+        return self.value - half, self.value + half
+
+
+@dataclass(frozen=True)
+class Permuted:
+    """A statistic of a sample, and `chance`: what it is for every order in which the sample can be put."""
+
+    value: float
+    chance: Float[np.ndarray, " orders"]
+    #: a permutation tells what is found by chance, and not how precisely the value is known
+    error: float = float("nan")
+
+    @property
+    def p(self) -> float:
+        """The share of orders that reach as much, either way."""
+        return float(np.mean(np.abs(self.chance) >= abs(self.value) - 1e-12))
+
+    def least(self, confidence: float = 0.95) -> float:
+        """What a value has to exceed to be found at this confidence, with allowance for rounding."""
+        falling = np.sort(np.abs(self.chance))[::-1]
+        return float(falling[int((1 - confidence) * len(falling) + 1e-9)]) + 1e-12
+
+    def interval(self, confidence: float = 0.95) -> tuple[float, float]:
+        """Leaves zero outside where the test rejects it."""
+        half = self.least(confidence)
         return self.value - half, self.value + half
 
 
@@ -127,19 +152,16 @@ def rank_correlations(x: Float[np.ndarray, "B n"], y: Float[np.ndarray, "B n"]) 
     return np.divide((rx * ry).sum(axis=1), norm, out=np.full(len(x), np.nan), where=norm > 0)
 
 
-def rank_correlation(x: Float[np.ndarray, "seeds n"], y: Float[np.ndarray, "seeds n"], draws: int = 2_000) -> Estimate:
-    """The rank correlation of means over seeds, with the error of a bootstrap over seeds.
+def permuted_ranks(x: Float[np.ndarray, "C n"], y: Float[np.ndarray, "C n"]) -> Permuted:
+    """Spearman's rank correlation of x with y, averaged over C conditions, and under all n! orders of y's columns.
 
-    The mean of each seed's own rank correlation would not do: noise draws that towards zero.
+    The n things are the sample: they are put into another order in all conditions alike.
     """
-    seeds = len(x)
-    value = float(rank_correlations(x.mean(axis=0)[None], y.mean(axis=0)[None])[0])
-    if seeds < 2:
-        return Estimate(value, float("nan"), 0.0)
-    drawn = np.random.default_rng(0).integers(seeds, size=(draws, seeds))
-    spread = np.std(rank_correlations(x[drawn].mean(axis=1), y[drawn].mean(axis=1)))
-    unbiased = np.sqrt(seeds / (seeds - 1))  # few seeds, drawn with replacement, vary too little
-    return Estimate(value, float(spread * unbiased), seeds - 1.0)
+    rx, ry = (stats.rankdata(z, axis=1) - (z.shape[1] + 1) / 2 for z in (x, y))
+    rx, ry = (z / np.linalg.norm(z, axis=1, keepdims=True) for z in (rx, ry))
+    products = rx.T @ ry / len(rx)  # of the rank of thing i in x with that of thing j in y
+    n = len(products)
+    return Permuted(float(np.trace(products)), products[np.arange(n), list(permutations(range(n)))].sum(axis=1))
 
 
 def mantel(

@@ -9,6 +9,7 @@ from recurra_paper.book import Book, Figure, Section
 from recurra_paper.claims import CLAIMS, Data
 from recurra_paper.claims.history import CHANGES
 from recurra_paper.claims.losses import scored
+from recurra_paper.claims.sentences import SENTENCES
 from recurra_paper.experiments import experiments
 from recurra_paper.figures import FIGURES
 from recurra_paper.figures.drawn import Columns, Table
@@ -87,5 +88,5 @@ REPRODUCTION = Book(
     claims=CLAIMS,
     figures={name: cast(Figure, module) for name, module in FIGURES.items()},
     tables=tables,
-    sections=(*settings(), ELSEWHERE, CHANGES),
+    sections=(*settings(), ELSEWHERE, SENTENCES, CHANGES),
 )

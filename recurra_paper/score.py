@@ -66,26 +66,26 @@ class Scores:
         """What the page opens with, a paragraph each."""
         if not self.every.total:
             return ["No claims were checked."]
-        n = self.every.total
-        told = [f"Of {n} {'claim' if n == 1 else 'claims'}, {self.every}."]
         counted, rest = self.counted, self.open_to_chance
         if not rest.total:
-            return [*told, "All rest on counts, such as bytes and operations, which cannot vary."]
-        which = "Each of them" if n > 1 else "It"
+            return [f"Of {_claims(counted.total)}, {counted}.", "All rest on counts, which cannot vary."]
+        told = [f"Of {_claims(rest.total)} that {'rest' if rest.total > 1 else 'rests'} on samples, {rest}."]
         if counted.total:
-            one = counted.total == 1
             told.append(
-                f"{counted.total} of them {'rests on a count' if one else 'rest on counts'}, such as bytes or "
-                f"operations, which cannot vary. Without {'it' if one else 'them'}, of {rest.total}, {rest}."
+                f"{counted.total} more {'claims rest' if counted.total > 1 else 'claim rests'} on counts, such as "
+                f"bytes or operations, which cannot vary and fail only by a mistake. Of {counted.total}, {counted}."
             )
-            which = f"Each of these {rest.total}" if rest.total > 1 else "This one"
         told.append(
-            f"{which} rests on a sample and is judged at {1 - ERROR_RATE:.0%} confidence. Nothing is corrected for "
-            f"the number of claims: where a difference matters, by chance about one in {1 / ERROR_RATE:.0f} may be "
-            f"misjudged, here {_about(rest.total * ERROR_RATE)}. A true difference that is too small to matter may "
-            "well be judged to be none."
+            f"What rests on samples is judged at {1 - ERROR_RATE:.0%} confidence. Nothing is corrected for the number "
+            f"of claims: where a difference matters, by chance about one in {1 / ERROR_RATE:.0f} may be misjudged, "
+            f"here {_about(rest.total * ERROR_RATE)}. A true difference that is too small to matter may well be judged "
+            "to be none."
         )
         return told
+
+
+def _claims(number: int) -> str:
+    return f"{number} {'claim' if number == 1 else 'claims'}"
 
 
 def _by_little(row: Row) -> bool:

@@ -1,19 +1,27 @@
-"""Claims that span losses and alignments: whether the axes tell who learns alike, and whether alignment does."""
+"""Claims that span losses and alignments: whether the axes tell who is alike, and whether alignment tells who learns.
+
+Learners are the sample, and those of the paper's figures decide; what r-OK and E-BPTT change is reported.
+"""
 
 import re
+from collections.abc import Callable
 
 import numpy as np
 
-from recurra_paper.analysis import mantel, rank_correlation
+from recurra_paper.analysis import mantel, permuted_ranks
 from recurra_paper.claims import losses
-from recurra_paper.claims.alignment import TASKS, gained
-from recurra_paper.claims.base import Claim, Data, Part, Undecided, arrays
-from recurra_paper.claims.rule import CORRELATIONS, RANKS, Alike, More
-from recurra_paper.setup import ALPHAS, LEARNERS, kind_of, shown
+from recurra_paper.claims.alignment import APPROXIMATE, TASKS, gained
+from recurra_paper.claims.base import Claim, Data, Part, Undecided, arrays, places
+from recurra_paper.claims.estimators import EXACT
+from recurra_paper.claims.rule import CORRELATIONS, More, Unrelated
+from recurra_paper.setup import ALPHAS, LEARNERS, kind_of
 
-#: The exact learner that each approximation is held against: that of its facing.
-EXACT = {"past": "rtrl", "future": "f-bptt"}
-APPROXIMATE = ("uoro", "kf-rtrl", "r-kf-rtrl", "r-ok", "kernl", "rflo", "dni", "dni-b")
+CONDITIONS = tuple((task, alpha) for task in TASKS for alpha in ALPHAS)
+#: The learners of Figures 4 and 5 that train W, those of Figure 6, and all of ours.
+IN_LOSSES = ("rtrl", "uoro", "kf-rtrl", "r-kf-rtrl", "rflo", "kernl", "f-bptt", "dni", "dni-b")
+IN_ALIGNMENTS = ("rtrl", "f-bptt", *APPROXIMATE)
+TRAINED = tuple(x for x in LEARNERS if x != "fixed")
+ALL_APPROXIMATE = (*APPROXIMATE, "r-ok", "dni-b")
 
 
 def axes_of(learner: str) -> tuple[str, tuple[str, ...], bool, bool]:
@@ -22,42 +30,81 @@ def axes_of(learner: str) -> tuple[str, tuple[str, ...], bool, bool]:
     return kind.facing, tuple(re.findall(r"_(\w+)", kind.about.tensor)), kind.about.stochastic, kind.about.numerical
 
 
-def clusters(data: Data) -> list[Part]:
-    """The correlation of distances on the axes with distances of final losses, against permuted learners."""
-    names = [x for x in LEARNERS if x != "fixed"]
+def if_known(part: Callable[[], Part]) -> list[Part]:
+    """A part that is only reported, where its data are there."""
+    try:
+        return [part()]
+    except Undecided:
+        return []
+
+
+def along_axes(names: tuple[str, ...], distances: np.ndarray, of: str, decides: bool) -> Part:
+    """The correlation of learners' distances on the axes with other distances, (condition, learner, learner)."""
     apart = np.array([[sum(map(lambda u, v: u != v, axes_of(x), axes_of(y))) for y in names] for x in names], float)
-    conditions = [f"{task}/{alpha}" for task in TASKS for alpha in ALPHAS]
-    final = np.array(
-        [[np.mean(losses.final_loss(data, c, x)) / np.mean(losses.gap(data, c)) for x in names] for c in conditions]
-    )
-    e, p = mantel(apart, np.abs(final[:, :, None] - final[:, None, :]))
-    note = f"(p = {p:.2g} over permutations of the {len(names)} learners)"
-    return [Part("correlation r of distances on the axes and of losses", e, More(CORRELATIONS), note=note)]
+    e, p = mantel(apart, distances)
+    name = f"correlation r of distances on the axes and of {of}, {len(names)} learners"
+    return Part(name, e, More(CORRELATIONS) if decides else None, note=f"(p = {p:.2g} over permutations of them)")
+
+
+def clusters(data: Data) -> list[Part]:
+    """Distances of final losses, over the paper's learners and over all."""
+
+    def part(names: tuple[str, ...], decides: bool) -> Part:
+        conditions = [f"{task}/{alpha}" for task, alpha in CONDITIONS]
+        final = np.array(
+            [[np.mean(losses.final_loss(data, c, x)) / np.mean(losses.gap(data, c)) for x in names] for c in conditions]
+        )
+        return along_axes(names, np.abs(final[:, :, None] - final[:, None, :]), "losses", decides)
+
+    return [part(IN_LOSSES, True), *if_known(lambda: part(TRAINED, False))]
+
+
+def aligned_clusters(data: Data) -> list[Part]:
+    """Distances of gradients, one less the mean cosine, over the learners of Figure 6 and over all."""
+
+    def distances(task: str, names: tuple[str, ...]) -> np.ndarray:
+        name = f"gradients/{task}/1"
+        rows = places(data, name, *names)
+        cosine = np.asarray(data[name]["mean"], float)[:, rows][:, :, rows]
+        if len(cosine) < 2:
+            raise Undecided(f"Not decided: {name} has one seed.")
+        return 1 - cosine.mean(axis=0)
+
+    def part(names: tuple[str, ...], decides: bool) -> Part:
+        return along_axes(names, np.stack([distances(task, names) for task in TASKS]), "gradients", decides)
+
+    return [part(IN_ALIGNMENTS, True), *if_known(lambda: part(TRAINED, False))]
 
 
 def predicts(data: Data) -> list[Part]:
-    """Rank correlations of alignment and performance, of means over seeds: at single steps, and over long windows."""
+    """Whether alignment and performance go together over learners, at single steps, and for sums over long windows."""
 
-    def part(task: str, alpha: str, window: int, decides: bool) -> Part:
-        experiment, condition = arrays(data, f"gradients/{task}/{alpha}"), f"{task}/{alpha}"
-        known = [str(x) for x in experiment["learners"]]
-        absent = [shown(x) for x in APPROXIMATE if x not in known]
-        if absent:
-            raise Undecided(f"Not decided: gradients/{condition} is without {' and '.join(absent)}.")
-        against = [known.index(EXACT[kind_of(x).facing]) for x in APPROXIMATE]
-        rows = [known.index(x) for x in APPROXIMATE]
-        cosine = np.asarray(experiment["window_cosine"], float)[:, rows, against, window]
-        final = np.array([losses.final_loss(data, condition, x) for x in APPROXIMATE]).T
-        # The first seeds of both experiments draw the same weights and the same stream.
-        seeds = min(len(cosine), len(final))
-        rho = rank_correlation(cosine[:seeds], -final[:seeds])
-        steps = int(experiment["windows"][window])
+    def of(task: str, alpha: str, names: tuple[str, ...], window: int) -> tuple[np.ndarray, np.ndarray]:
+        name = f"gradients/{task}/{alpha}"
+        rows, against = places(data, name, *names), places(data, name, *(EXACT[kind_of(x).facing] for x in names))
+        cosine = np.asarray(data[name]["window_cosine"], float)[:, rows, against, window].mean(axis=0)
+        return cosine, np.array([-np.mean(losses.final_loss(data, f"{task}/{alpha}", x)) for x in names])
+
+    def part(names: tuple[str, ...], window: int, decides: bool) -> Part:
+        pairs = [of(*condition, names, window) for condition in CONDITIONS]
+        rho = permuted_ranks(*(np.stack(each) for each in zip(*pairs, strict=True)))
+        each = [permuted_ranks(x[None], y[None]).value for x, y in pairs]
+        said = ", ".join(f"{task} {alpha}: {r:.2f}" for (task, alpha), r in zip(CONDITIONS, each, strict=True))
+        steps = int(arrays(data, "gradients/add/1")["windows"][window])
         span = "single steps" if steps == 1 else f"sums over {steps:,} steps"
-        name = f"rank correlation of alignment and performance, {task}, alpha = {alpha}, {span}"
-        return Part(name, rho, Alike(RANKS) if decides else None)
+        note = (
+            f"({said}. Of {len(names)} learners only a mean above {rho.least():.2f} can be told from chance: so few "
+            "cannot show that there is none.)"
+        )
+        name = f"mean rank correlation of alignment and performance, {len(names)} learners, {span}"
+        return Part(name, rho, Unrelated() if decides else None, note=note)
 
-    conditions = [(task, alpha) for task in TASKS for alpha in ALPHAS]
-    return [part(*c, 0, True) for c in conditions] + [part(*c, -1, False) for c in conditions]
+    return [
+        part(APPROXIMATE, 0, True),
+        *if_known(lambda: part(ALL_APPROXIMATE, 0, False)),
+        part(APPROXIMATE, -1, False),
+        *if_known(lambda: part(ALL_APPROXIMATE, -1, False)),
+    ]
 
 
 def dissociation(data: Data) -> list[Part]:
@@ -69,14 +116,28 @@ def dissociation(data: Data) -> list[Part]:
 CLAIMS = [
     Claim(
         "clusters",
-        "Performance clusters according to the four axes: learners that are alike on them learn alike.",
-        "Abstract; Discussion",
-        "Over all pairs of learners: on how many of the four axes they differ, and how far their final losses, means "
-        "over seeds, are apart in gaps; the correlation of the two, averaged over both tasks and both alphas "
-        f"(Mantel's). Learners are the sample, and its error is the jackknife's; {CORRELATIONS} matters. Holds if the "
-        "interval lies above zero; does not hold if it lies below, or shows no correlation.",
+        "Performances cluster according to the four axes: learners that are alike on them learn alike.",
+        "Abstract; Introduction; Discussion",
+        "Over all pairs of the paper's nine learners that train W: on how many of the four axes they differ, and how "
+        "far their final losses, means over seeds, are apart in gaps; the correlation of the two, averaged over both "
+        "tasks and both alphas (Mantel's). Learners are the sample, and the error is that of a jackknife over them; "
+        f"{CORRELATIONS} matters. Holds if the interval lies above zero; does not hold if it lies below, or shows no "
+        "correlation. With r-OK and E-BPTT it is reported; so is p, the share of permutations of the learners that "
+        "reach as much.",
         clusters,
         "training_loss_mimic",
+    ),
+    Claim(
+        "align-clusters",
+        "Gradients cluster too, “a similar clustering is also observed for gradient alignment”: those of learners that "
+        "are alike on the axes align.",
+        "Abstract; Gradient similarity; Discussion",
+        "As for performances, with one less the mean cosine of two learners' gradients as their distance, averaged "
+        "over both tasks at alpha = 1, over RTRL, F-BPTT, UORO, KF-RTRL, R-KF-RTRL, RFLO, KeRNL and DNI. "
+        f"{CORRELATIONS} matters. Holds if the jackknife's interval over learners lies above zero; does not hold if it "
+        "lies below, or shows no correlation. With r-OK, E-BPTT and DNI(b) it is reported.",
+        aligned_clusters,
+        "alignment_analysis",
     ),
     Claim(
         "align-dissociates",
@@ -91,12 +152,13 @@ CLAIMS = [
     ),
     Claim(
         "align-predicts-not",
-        "Among these learners, the alignment of gradients at single steps does not tell who learns better.",
-        "Gradient similarity (iv); Discussion",
-        "Spearman's rank correlation over the eight approximate learners of means over seeds: their alignment with the "
-        "exact gradient of their facing, and their performance; positive if better alignment goes with a lower final "
-        f"loss. Both tasks and both alphas; {RANKS} matters. Holds if every interval, by a bootstrap over seeds, lies "
-        f"within {RANKS} of zero; does not hold if any lies beyond. Sums over the longest windows are reported.",
+        "At single steps “angular alignment with exact algorithms is not predictive of learning performance”.",
+        "Gradient similarity (iv); Introduction; Discussion",
+        "Spearman's rank correlation over learners of their alignment at single steps with the exact gradient of their "
+        "facing, and of their performance, both means over seeds; averaged over both tasks and both alphas. Learners "
+        "are the sample: all orders of UORO, KF-RTRL, R-KF-RTRL, RFLO, KeRNL and DNI are compared, and p is the share "
+        "that reaches as much, either way. Does not hold if p is at most 0.05. It cannot hold: so few learners cannot "
+        "show that there is no relation. With r-OK and DNI(b), and for sums over the longest windows, it is reported.",
         predicts,
         "alignment_analysis",
     ),

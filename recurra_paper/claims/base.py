@@ -8,6 +8,9 @@ small to matter may well be judged to be none. Nothing is corrected for the numb
 open to chance, one in twenty may be misjudged. Counts that are no samples, like bytes and operations, are judged by
 their value.
 
+Where the paper leaves open what was done, a claim may be judged under each of its readings. If they disagree it is not
+decided: it depends on the reading, and the verdict tells how.
+
 What matters is part of the criterion and written down with the claim; nothing about it depends on the data.
 """
 
@@ -18,8 +21,9 @@ from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
-from recurra_paper.analysis import Estimate, mean
+from recurra_paper.analysis import Estimate, Permuted, mean
 from recurra_paper.claims.rule import Relation, Status, in_words
+from recurra_paper.setup import shown
 
 Data = Mapping[str, Mapping[str, np.ndarray]]
 
@@ -45,14 +49,16 @@ class Undecided(Exception):  # noqa: N818
 class Part:
     """One quantity and what is claimed of it; without a relation it is reported and decides nothing.
 
-    `sampled` is false for counts, which have no uncertainty.
+    `sampled` is false for counts, which have no uncertainty. `reading` names what the paper leaves open, as this part
+    takes it.
     """
 
     name: str
-    estimate: Estimate
+    estimate: Estimate | Permuted
     relation: Relation | None
     sampled: bool = True
     note: str = ""
+    reading: str = ""
 
     def interval(self, confidence: float) -> tuple[float, float]:
         """What the quantity is judged by: a confidence interval, or for a count its value."""
@@ -84,7 +90,10 @@ class Part:
             low, high = self.interval(confidence)
             known |= {"interval": [finite(low), finite(high)], "claimed": str(self.relation)}
             known |= {"status": self.status(confidence), "finding": self.finding(confidence)}
-        return known | ({"note": self.note} if self.note else {})
+        if isinstance(e, Permuted):
+            known["p"] = e.p
+        about = {"reading": self.reading, "note": self.note}
+        return known | {key: words for key, words in about.items() if words}
 
 
 @dataclass(frozen=True)
@@ -126,40 +135,55 @@ class Claim:
         return conjunction(parts, profile.name)
 
 
+def together(statuses: Sequence[Status]) -> Status:
+    """The status of a conjunction: holds if all do, does not hold if any does not."""
+    if "does not hold" in statuses:
+        return "does not hold"
+    return "holds" if all(status == "holds" for status in statuses) else "not decided"
+
+
 def conjunction(parts: Sequence[Part], profile: str) -> Verdict:
-    """Holds if all parts do, does not if any does not; see the module's description."""
+    """Holds if all parts do, does not if any does not; not decided where readings disagree. See the module."""
     deciding = [part for part in parts if part.relation]
     confidence = 1 - ERROR_RATE / len(deciding)
-    statuses = [part.status(confidence) for part in deciding]
-    whole: Status = "not decided"
-    if "does not hold" in statuses:
-        whole = "does not hold"
-    elif all(status == "holds" for status in statuses):
-        whole = "holds"
+    judged: list[tuple[Part, Status]] = [(part, part.status(confidence)) for part in deciding]
+    readings: dict[str, Status] = {
+        reading: together([status for part, status in judged if part.reading == reading])
+        for reading in dict.fromkeys(part.reading for part in deciding)
+    }
+    whole = together([status for _, status in judged]) if len(set(readings.values())) == 1 else "not decided"
     weakest = min(deciding, key=lambda part: part.weakness(confidence))
-    details = {"confidence": confidence, "parts": [part.row(confidence) for part in parts]}
-    if whole == "not decided":
-        details["open"] = [part.name for part, s in zip(deciding, statuses, strict=True) if s == "not decided"]
-    measured = sentence(weakest, confidence, statuses.count("holds"), len(deciding))
-    if whole == "not decided":
-        measured += f" Not decided by the {profile} profile."
+    measured = sentence(weakest, confidence, sum(status == "holds" for _, status in judged), len(deciding))
     finding = weakest.finding(confidence)
+    details = {"confidence": confidence, "parts": [part.row(confidence) for part in parts]}
+    if len(readings) > 1:
+        details["readings"] = readings
+    if whole == "not decided":
+        details["open"] = [part.name for part, status in judged if status == "not decided"]
+        measured += f" Not decided by the {profile} profile."
+    if len(set(readings.values())) > 1:
+        finding = "depends on the reading"
+        measured = "; ".join(f"{reading}: {status}" for reading, status in readings.items()) + f". {measured}"
     return Verdict(whole, measured, weakest.estimate.value, weakest.estimate.error, finding, details)
 
 
 def sentence(part: Part, confidence: float, held: int, total: int) -> str:
     """The weakest part in words."""
-    e = part.estimate
-    text = f"{part.name}: {e.value:.3g}"
-    if part.sampled:
-        text += f" ± {e.error:.2g}" if math.isfinite(e.error) else " (no uncertainty: too few values)"
-    low, high = part.interval(confidence)
-    if part.sampled and math.isfinite(low):
-        text += f" ({100 * confidence:.4g}% interval {low:.3g} to {high:.3g})"
+    text = f"{part.name}: {part.estimate.value:.3g}{spread(part, confidence) if part.sampled else ''}"
     finding = part.finding(confidence)
     text += f", claimed {part.relation}" + (f", found {finding}." if finding else ".")
     text += f" {part.note}" if part.note else ""
     return text if total == 1 else f"{held} of {total} parts hold; the weakest is {text}"
+
+
+def spread(part: Part, confidence: float) -> str:
+    """What a sample says of the precision of a value."""
+    e = part.estimate
+    if isinstance(e, Permuted):
+        return f" (p = {e.p:.2g} over {len(e.chance):,} orders of the learners)"
+    low, high = part.interval(confidence)
+    text = f" ± {e.error:.2g}" if math.isfinite(e.error) else " (no uncertainty: too few values)"
+    return text + (f" ({100 * confidence:.4g}% interval {low:.3g} to {high:.3g})" if math.isfinite(low) else "")
 
 
 def ledger(claims: Sequence[Claim], data: Data, profile: Profile) -> list[dict[str, Any]]:
@@ -190,6 +214,15 @@ def arrays(data: Data, name: str) -> Mapping[str, np.ndarray]:
     if name not in data:
         raise Undecided(f"Not decided: the experiment {name} was not run.")
     return data[name]
+
+
+def places(data: Data, name: str, *learners: str) -> list[int]:
+    """Where learners stand in an experiment's arrays, or an `Undecided` that names those that are absent."""
+    known = [str(x) for x in arrays(data, name)["learners"]]
+    absent = [shown(x) for x in learners if x not in known]
+    if absent:
+        raise Undecided(f"Not decided: {name} is without {' and '.join(absent)}.")
+    return [known.index(x) for x in learners]
 
 
 def known_gap(values: np.ndarray, where: str = "") -> np.ndarray:

@@ -12,7 +12,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from recurra_paper.analysis import Estimate, less, mean, relative, scored, shared
+from recurra_paper.analysis import Estimate, add_benchmarks, less, mean, paired_difference, relative, scored, shared
 from recurra_paper.claims.base import Data, Part, arrays, known_gap
 from recurra_paper.claims.rule import GAPS, Alike, More, NoMore, Relation
 from recurra_paper.setup import LEARNERS, shown
@@ -20,6 +20,9 @@ from recurra_paper.setup import LEARNERS, shown
 Parts = Callable[[Data], list[Part]]
 
 BEHIND, NO_BETTER, TIE = More(GAPS), NoMore(GAPS), Alike(GAPS)
+
+#: A tenth of what there is to learn on Add, in nats: what knowing both coins is worth.
+LEARNABLE = (add_benchmarks()[0] - add_benchmarks()[2]) / 10
 
 LEADERS = ("rtrl", "f-bptt", "kf-rtrl")
 NOISY = ("uoro", "r-kf-rtrl")
@@ -108,6 +111,32 @@ def beats_fixed(condition: str) -> Parts:
         [compare(data, condition, "fixed", x, BEHIND) for x in LEARNERS if x != "fixed"]
         + [compare(data, condition, "fixed", x, None) for x in ("kernl-released",) if f"loss/{condition}/{x}" in data]
     )
+
+
+def one_cluster(condition: str, x: str, y: str, others: tuple[str, ...], decides: bool = True) -> Parts:
+    """How much further every other learner is from the nearer one of x and y than these are from each other."""
+
+    def part(data: Data, other: str) -> Part:
+        every = {name: final_loss(data, condition, name) for name in (x, y, other)}
+        of = {name: loss[: min(map(len, every.values()))] for name, loss in every.items()}
+        near = min((x, y), key=lambda name: abs(np.mean(of[other] - of[name])))
+        # Which way each difference points is read off the means. Noise makes what separates x and y look larger.
+        away, inside = (d * np.sign(np.mean(d)) for d in (of[other] - of[near], of[x] - of[y]))
+        name = f"{shown(other)}'s distance from {shown(near)} less that of {shown(x)} from {shown(y)}"
+        e = relative(away - inside, gap(data, condition))
+        return Part(f"{name}, {title(data, condition)}, in gaps", e, BEHIND if decides else None)
+
+    return lambda data: [part(data, other) for other in others]
+
+
+def easier(data: Data) -> list[Part]:
+    """What is left of RTRL's loss on Add at alpha = 0.5, less that at 1; of fixed W's it is reported."""
+    part = lambda x, relation: Part(
+        f"loss of {shown(x)} on Add at alpha = 0.5 less that at 1, in nats",
+        paired_difference(final_loss(data, "add/0.5", x), final_loss(data, "add/1", x)),
+        relation,
+    )
+    return [part("rtrl", Alike(LEARNABLE)), part("fixed", None)]
 
 
 def relative_to_add(learners: tuple[str, ...], sign: int) -> Parts:

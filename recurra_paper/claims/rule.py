@@ -15,8 +15,7 @@ and a claim is one of
     NoMore    the quantity is not negative   holds if it lies above -δ and not below zero; does not hold if below zero
     Alike     the quantity is about zero     holds if too small to matter; does not hold if it matters
     Within    it lies from low to high       holds if the interval lies inside; does not hold if it lies outside
-    Includes  a number stated elsewhere      holds if the prediction interval of one more value includes the number;
-                                             not decided if that interval reaches further than the number is large
+    Unrelated the quantity is zero           never holds: does not hold if a test finds that it is not zero
 
 Direction and size are told apart in every verdict: a claim may hold by a difference that is too small to matter, and
 may fail by one. `Within` is for quantities that are no differences, such as exponents and counts.
@@ -36,7 +35,6 @@ COSINES = 0.1  # of mean cosines between gradients
 CORRELATIONS = 0.1  # of correlation coefficients
 RATIOS = math.log(1.1)  # of logarithms of ratios: one tenth more, or less
 SHARES = 0.05  # of shares and coefficients of determination
-RANKS = 0.3  # of rank correlations: six pairs in ten are in the same order
 
 
 @runtime_checkable
@@ -140,21 +138,17 @@ class Within:
 
 
 @dataclass(frozen=True)
-class Includes:
-    """The quantity is a stated number less a value of ours, with a prediction interval: it includes zero."""
-
-    stated: float
+class Unrelated:
+    """The quantity is zero, and the sample is too small to show that: a test that does not reject shows nothing."""
 
     def judge(self, low: float, high: float) -> Status:
-        if low <= 0 <= high:  # an interval that would include nearly anything says nothing
-            return "holds" if (high - low) / 2 <= abs(self.stated) else "not decided"
-        return "does not hold"
+        return "does not hold" if low > 0 or high < 0 else "not decided"
 
     def border(self, value: float) -> float:
         return -abs(value)
 
     def __str__(self) -> str:
-        return "zero inside the prediction interval"
+        return "no relation"
 
 
 def in_words(relation: Relation, low: float, high: float) -> str:

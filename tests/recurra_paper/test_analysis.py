@@ -166,17 +166,41 @@ def test_the_interval_of_one_more_value_covers_one_more_value():
     assert ((narrow[:, 0] < more) & (more < narrow[:, 1])).mean() < 0.7
 
 
-def test_rank_correlation_of_means():
-    rng = np.random.default_rng(14)
-    truth = np.arange(8.0)
-    x, y = truth + 3 * rng.normal(size=(2, 30, 8))
-    found = analysis.rank_correlation(x, y)
-    assert found.value == pytest.approx(stats.spearmanr(x.mean(0), y.mean(0)).statistic)
-    assert 0 < found.error < 0.3
-    own = analysis.rank_correlations(x, y)
-    np.testing.assert_allclose(own, [stats.spearmanr(*pair).statistic for pair in zip(x, y, strict=True)])
-    assert own.mean() < found.value - 0.2  # noise draws a seed's own towards zero
-    assert analysis.rank_correlation(x[:1], y[:1]).interval() == (-np.inf, np.inf)
+def test_rank_correlations_are_spearman_s():
+    x, y = np.random.default_rng(14).normal(size=(2, 30, 8))
+    expected = [stats.spearmanr(*pair).statistic for pair in zip(x, y, strict=True)]
+    np.testing.assert_allclose(analysis.rank_correlations(x, y), expected)
+
+
+def test_permuted_ranks_have_the_p_value_of_every_order():
+    rng = np.random.default_rng(15)
+    rho = lambda x, y: stats.spearmanr(x, y).statistic
+    for shift in (0.0, 1.5):
+        y = rng.normal(size=6)
+        x = shift * y + rng.normal(size=6)
+        found = analysis.permuted_ranks(x[None], y[None])
+        # SciPy's two-sided p is twice the smaller tail, and the distribution of ranks is symmetric.
+        expected = stats.permutation_test((x, y), rho, permutation_type="pairings", n_resamples=np.inf)
+        assert found.value == pytest.approx(expected.statistic)
+        assert found.p == pytest.approx(expected.pvalue)
+        assert len(found.chance) == 720
+
+
+def test_things_are_permuted_alike_in_every_condition():
+    """What one condition says is not said four times by four copies of it."""
+    x, y = np.random.default_rng(16).normal(size=(2, 1, 6))
+    once, often = analysis.permuted_ranks(x, y), analysis.permuted_ranks(np.repeat(x, 4, 0), np.repeat(y, 4, 0))
+    assert (often.value, often.p) == (pytest.approx(once.value), pytest.approx(once.p))
+
+
+def test_a_permutation_rejects_where_its_interval_leaves_zero_outside_and_rarely_by_chance():
+    rng = np.random.default_rng(17)
+    tests = [analysis.permuted_ranks(*rng.normal(size=(2, 4, 5))) for _ in range(400)]
+    rejected = np.array([low > 0 or high < 0 for low, high in (test.interval() for test in tests)])
+    assert (rejected == [test.p <= 0.05 for test in tests]).all()
+    assert 0 < rejected.mean() < 0.08
+    related = [analysis.permuted_ranks(x, x + 0.3 * rng.normal(size=x.shape)) for x in rng.normal(size=(20, 4, 6))]
+    assert all(test.interval()[0] > 0 for test in related)
 
 
 def test_distances_that_go_together_are_found_and_unrelated_ones_are_not():

@@ -213,16 +213,16 @@ def test_the_score_tells_small_failures_counts_and_chance():
     assert scores.every == Score(8, 5, 2, 1, 1)
     assert scores.counted == Score(4, 3, 1, 0, 0)
     assert scores.open_to_chance == Score(4, 2, 1, 1, 1)
-    every, without, chance = scores.sentences()
-    assert every == (
-        "Of 8 claims, 5 hold, 2 do not hold (1 of them by differences too small to matter), and 1 is not decided by "
-        "these runs."
+    sampled, counted, chance = scores.sentences()
+    assert sampled == (
+        "Of 4 claims that rest on samples, 2 hold, 1 does not hold (by a difference too small to matter), and 1 is not "
+        "decided by these runs."
     )
-    assert without == (
-        "4 of them rest on counts, such as bytes or operations, which cannot vary. Without them, of 4, 2 hold, 1 does "
-        "not hold (by a difference too small to matter), and 1 is not decided by these runs."
+    assert counted == (
+        "4 more claims rest on counts, such as bytes or operations, which cannot vary and fail only by a mistake. Of "
+        "4, 3 hold, 1 does not hold, and 0 are not decided by these runs."
     )
-    assert chance.startswith("Each of these 4 rests on a sample and is judged at 95% confidence. Nothing is corrected")
+    assert chance.startswith("What rests on samples is judged at 95% confidence. Nothing is corrected")
     assert "by chance about one in 20 may be misjudged, here fewer than one." in chance
     many = Scores.of([claim(str(i)) for i in range(60)])
     assert "here about 3." in many.sentences()[-1]

@@ -26,7 +26,7 @@ def world() -> dict:
             "add/1": final(0.460, 0.461, 0.460, 0.462, 0.500, 0.501, 0.470, 0.530, 0.540, 0.59, 0.60, 0.605, 0.65),
             "add/0.5": final(0.458, 0.458, 0.459, 0.459, 0.463, 0.463, 0.4585, 0.53, 0.54, 0.58, 0.585, 0.59, 0.65),
             "mimic/1": final(0.50, 0.51, 0.50, 0.52, 1.90, 1.92, 0.70, 0.90, 1.00, 1.20, 1.30, 1.35, 2.50),
-            "mimic/0.5": final(0.40, 0.41, 0.40, 0.42, 1.60, 1.62, 0.60, 0.80, 0.90, 1.00, 1.10, 1.15, 2.20),
+            "mimic/0.5": final(0.40, 0.41, 0.40, 0.42, 1.60, 1.62, 0.60, 0.80, 0.90, 1.10, 1.15, 1.20, 2.20),
         },
         "untrained": {"add": 0.75, "mimic": 4.0},
         "rflo": {"orthogonal": 0.59, "gaussian": 0.60, "symmetric": 0.662, "diagonal": 0.664},
@@ -41,7 +41,7 @@ def world() -> dict:
         "alignment": {
             "add": {
                 "rtrl": (1.0, 0.4), "f-bptt": (0.4, 1.0), "e-bptt": (0.5, 0.5), "uoro": (0.043, 0.02),
-                "kf-rtrl": (0.55, 0.15), "r-kf-rtrl": (0.050, 0.025), "r-ok": (0.95, 0.17), "kernl": (0.67, 0.40),
+                "kf-rtrl": (0.25, 0.10), "r-kf-rtrl": (0.050, 0.025), "r-ok": (0.95, 0.17), "kernl": (0.67, 0.40),
                 "rflo": (0.70, 0.42), "dni": (0.30, 0.45), "dni-b": (0.25, 0.40),
             },
             "mimic": {
@@ -135,7 +135,7 @@ def curve(rng, start, final, shared, spread):
     W, seeds = 100, len(shared)
     fall = np.exp(-np.arange(W) / 12)
     scale = spread * start
-    level = final + scale * (5 * shared + 0.3 * rng.normal(size=seeds))
+    level = final + scale * (3 * shared + 0.3 * rng.normal(size=seeds))
     loss = level[:, None] + (start - level[:, None]) * fall + scale * rng.normal(size=(seeds, W))
     return {"step": 10_000 * np.arange(1, W + 1), "loss": loss, "diverged": np.full(seeds, -1)}
 
