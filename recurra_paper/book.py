@@ -42,11 +42,20 @@ class Section:
 
 
 @dataclass(frozen=True)
+class Fresh:
+    """Data of seeds that nothing else has used, under the names that claims know, and what to say of them."""
+
+    data: Callable[[Data], Data]
+    note: str
+
+
+@dataclass(frozen=True)
 class Book:
     """What a page is made of.
 
     `profiles` maps a name to the scale of a run, a frozen dataclass whose first field is that name. `lead` opens the
     page. `tables` are numbers that go into files without a figure, such as every seed's final loss, by file name.
+    Claims are judged once more by `fresh` data, where there are any.
     """
 
     name: str
@@ -59,3 +68,4 @@ class Book:
     figures: Mapping[str, Figure]
     tables: Callable[[Data], Mapping[str, Table]]
     sections: Sequence[Section] = ()
+    fresh: Fresh | None = None

@@ -14,7 +14,7 @@ from recurra.cli import CommandError, check_device, need, raise_on_signals
 
 def reproduce(
     targets: Annotated[list[str] | None, typer.Argument(help="Names of figures or tables; none means all.")] = None,
-    profile: Annotated[str, typer.Option(help="Scale: quick (minutes) or paper (the paper's own).")] = "quick",
+    profile: Annotated[str, typer.Option(help="Scale: quick (minutes), paper, or many (512 seeds too).")] = "quick",
     out: Annotated[Path, typer.Option(help="Folder for the page, the data and the kept runs.")] = Path("reproduction"),
     seeds: Annotated[int | None, typer.Option(help="Seeds of the loss curves, in place of the profile's.")] = None,
     steps: Annotated[int | None, typer.Option(help="Steps of the loss curves, in place of the profile's.")] = None,

@@ -85,7 +85,7 @@ def _page(store: Store, book: Book, profile: Any, found: Mapping[str, Arrays]) -
     everything = book.experiments(profile)
     kept = {**collect(store, [each for each in everything if each.name not in found]), **found}
     data = {each.name: kept[each.name] for each in everything if each.name in kept}
-    rows = ledger(book.claims, data, profile)
+    rows = ledger(book.claims, data, profile, book.fresh.data(data) if book.fresh else None)
     made = {"profile": dataclasses.asdict(profile), **made_on(store.made)}
     try:
         return build(store.directory, book, data, rows, made)

@@ -59,6 +59,8 @@ def build(directory: Path, book: Book, data: Data, rows: Sequence[Row], made: Ma
         missing=[book.figures[name].TITLE for name, found in drawn.items() if found is None],
         tables=tables,
         claims=failing_first(rows),
+        fresh=(fresh := failing_first([row for row in rows if "fresh" in row])),
+        same=sum(row["status"] == row["fresh"]["status"] for row in fresh),
         kinds=KINDS,
         empty=_empty(rows),
         settings=list(wording.lines(made)),

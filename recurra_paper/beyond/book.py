@@ -3,13 +3,24 @@
 from itertools import chain
 from typing import cast
 
-from recurra_paper.beyond import demands, dni_b, gated, intervention, kernl, mechanism, predictor, rates, unexplored
+from recurra_paper.beyond import (
+    best_rates,
+    demands,
+    dni_b,
+    gated,
+    intervention,
+    kernl,
+    mechanism,
+    predictor,
+    rates,
+    unexplored,
+)
 from recurra_paper.beyond.history import CHANGES
 from recurra_paper.beyond.profiles import PROFILES, Profile
 from recurra_paper.book import Book, Figure
 from recurra_paper.experiments.base import Experiment
 
-QUESTIONS = (demands, predictor, intervention, rates, mechanism, kernl, gated, dni_b, unexplored)
+QUESTIONS = (demands, predictor, intervention, rates, best_rates, mechanism, kernl, gated, dni_b, unexplored)
 
 
 def experiments(profile: Profile) -> list[Experiment]:

@@ -45,6 +45,10 @@ class Undecided(Exception):  # noqa: N818
     """Raised where the data cannot speak to a claim; the message says why."""
 
 
+class NotRun(Undecided):
+    """Raised where an experiment was not run."""
+
+
 @dataclass(frozen=True)
 class Part:
     """One quantity and what is claimed of it; without a relation it is reported and decides nothing.
@@ -100,7 +104,8 @@ class Part:
 class Verdict:
     """What the data say of a claim: the number is that of its weakest part, in the units that `measured` states.
 
-    `finding` tells direction and size of the weakest part, where it is a difference.
+    `finding` tells direction and size of the weakest part, where it is a difference. A verdict is `missing` where an
+    experiment was not run.
     """
 
     status: Status
@@ -109,6 +114,12 @@ class Verdict:
     uncertainty: float = math.nan
     finding: str = ""
     details: dict[str, Any] = field(default_factory=dict)
+    missing: bool = False
+
+    def row(self) -> dict[str, Any]:
+        """For JSON."""
+        about = {name: getattr(self, name) for name in ("status", "finding", "measured", "details")}
+        return about | {name: finite(getattr(self, name)) for name in ("number", "uncertainty")}
 
 
 @dataclass(frozen=True)
@@ -131,7 +142,7 @@ class Claim:
         try:
             parts = self.parts(data)
         except Undecided as reason:
-            return Verdict("not decided", str(reason))
+            return Verdict("not decided", str(reason), missing=isinstance(reason, NotRun))
         return conjunction(parts, profile.name)
 
 
@@ -186,25 +197,14 @@ def spread(part: Part, confidence: float) -> str:
     return text + (f" ({100 * confidence:.4g}% interval {low:.3g} to {high:.3g})" if math.isfinite(low) else "")
 
 
-def ledger(claims: Sequence[Claim], data: Data, profile: Profile) -> list[dict[str, Any]]:
-    """Every claim with its verdict, ready for JSON."""
+def ledger(claims: Sequence[Claim], data: Data, profile: Profile, fresh: Data | None = None) -> list[dict[str, Any]]:
+    """Every claim with its verdict, ready for JSON; and with that of `fresh` data, if they can speak to it."""
 
     def row(claim: Claim) -> dict[str, Any]:
-        verdict = claim.decide(data, profile)
-        return {
-            "id": claim.id,
-            "text": claim.text,
-            "where": claim.where,
-            "figure": claim.figure,
-            "counted": claim.counted,
-            "criterion": claim.criterion,
-            "status": verdict.status,
-            "finding": verdict.finding,
-            "measured": verdict.measured,
-            "number": finite(verdict.number),
-            "uncertainty": finite(verdict.uncertainty),
-            "details": verdict.details,
-        }
+        about = {name: getattr(claim, name) for name in ("id", "text", "where", "figure", "counted", "criterion")}
+        again = claim.decide(fresh, profile) if fresh else None
+        judged = about | claim.decide(data, profile).row()
+        return judged | ({"fresh": again.row()} if again and not again.missing else {})
 
     return [row(claim) for claim in claims]
 
@@ -212,7 +212,7 @@ def ledger(claims: Sequence[Claim], data: Data, profile: Profile) -> list[dict[s
 def arrays(data: Data, name: str) -> Mapping[str, np.ndarray]:
     """The arrays of an experiment, or an `Undecided` that names it."""
     if name not in data:
-        raise Undecided(f"Not decided: the experiment {name} was not run.")
+        raise NotRun(f"Not decided: the experiment {name} was not run.")
     return data[name]
 
 

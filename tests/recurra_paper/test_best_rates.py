@@ -102,3 +102,19 @@ def test_adam_is_what_it_says(tmp_path):
     alone = rc.train(parts[0], parts[1]["rflo"], task, optimizer=rc.Adam(1e-2), steps=200, seeds=2, progress=False)
     np.testing.assert_allclose(found["loss"][0, 0, 1], alone.loss, rtol=1e-5)
     assert found["rate"].tolist() == [1e-3, 1e-2]
+
+
+def test_the_figure_shows_all_conditions_or_what_there_is():
+    drawn = best_rates.draw(ran())
+    assert drawn is not None
+    assert len(drawn.figure.axes) == 12
+    assert len(drawn.table["seed"]) == 8 * len(GRID) * (20 * (len(RATED) - 1) + 16)
+    assert len(drawn.rows[0]) == 9
+    assert drawn.rows[0]["learner"] == "RTRL"
+    assert drawn.rows[0]["Add, α = 1, plain descent"] == "0 at 0.01"
+    some = {name: run for name, run in ran(missing=("rtrl",)).items() if name.startswith("grid/descent/add/1/")}
+    part = best_rates.draw(some)
+    assert part is not None
+    assert len(part.figure.axes) == 1
+    assert part.rows == []
+    assert best_rates.draw({}) is None
