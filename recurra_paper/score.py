@@ -17,13 +17,17 @@ Row = Mapping[str, Any]
 
 @dataclass(frozen=True)
 class Score:
-    """Of `total` claims so many hold, do not hold, or are not decided; `small` fail by what is too small to matter."""
+    """Of `total` claims so many hold, do not hold, or are not decided.
+
+    `small` fail by what is too small to matter. `unjudged` have no number: what they need was not run or not learnt.
+    """
 
     total: int
     holds: int
     fails: int
     small: int
     undecided: int
+    unjudged: int = 0
 
     @classmethod
     def of(cls, rows: Sequence[Row]) -> "Score":
@@ -31,7 +35,9 @@ class Score:
         having = lambda status: [row for row in rows if row["status"] == status]
         failing = having("does not hold")
         small = sum(map(_by_little, failing))
-        return cls(len(rows), len(having("holds")), len(failing), small, len(having("not decided")))
+        undecided = having("not decided")
+        unjudged = sum(row["number"] is None for row in undecided)
+        return cls(len(rows), len(having("holds")), len(failing), small, len(undecided), unjudged)
 
     def __str__(self) -> str:
         """In words, after "Of n claims"."""
@@ -41,7 +47,11 @@ class Score:
             whose = "by a difference" if self.fails == 1 else f"{self.small} of them by differences"
             fails += f" ({whose} too small to matter)"
         parts.append(fails)
-        parts.append(f"{self.undecided} {'is' if self.undecided == 1 else 'are'} not decided by these runs")
+        undecided = f"{self.undecided} {'is' if self.undecided == 1 else 'are'} not decided by these runs"
+        if self.unjudged:
+            whose = "which cannot be judged" if self.undecided == 1 else f"{self.unjudged} of them cannot be judged"
+            undecided += f" ({whose}, because what it takes was not run or had not learnt)"
+        parts.append(undecided)
         return f"{parts[0]}, {parts[1]}, and {parts[2]}"
 
 

@@ -20,25 +20,31 @@ SK-RTRL decomposes a matrix of 64 rows in every step, and is better off on cores
     JAX_PLATFORMS=cpu python benchmarks/published/chaotic_series.py --only sk-rtrl --out ANOTHER_FOLDER
     python benchmarks/published/chaotic_series.py --only henon mackey-glass lorenz --out FOLDER
 
-Criteria, set before the first full run:
- 1. For RTRL, SnAp-1, SK-RTRL (r = 4), KF-RTRL and UORO on each series the mean error is within 3 standard errors of
-    the difference, or within 0.002.
- 2. The mean cosine of SnAp-1, SK-RTRL, KF-RTRL and UORO is within 0.05 of the published one.
- 3. SK-RTRL along the way on the Hénon map: mean cosine within 0.03, and mean error within 3 standard errors or 0.05.
- 4. The order of cosines, as far as they are there: SK-RTRL above KF-RTRL and SnAp-1, and these above UORO.
+Criteria:
+ 1. For RTRL, SnAp-1, SK-RTRL (r = 4), KF-RTRL and UORO on each series the ratio of mean errors, with its 95 % interval,
+    lies within a factor of 1.5. Set after the first full run. Before, a difference below 3 standard errors, or 0.002,
+    counted as agreement: a test that does not reject.
+ 2. The mean cosine of SnAp-1, SK-RTRL, KF-RTRL and UORO, with its 95 % interval, is within 0.05 of the published one.
+    The margin was set before the first full run, the interval after it.
+ 3. SK-RTRL along the way on the Hénon map: mean cosine within 0.03, and mean error within 0.05. Margins and interval as
+    for 2.
+ 4. The order of cosines, as far as they are there: SK-RTRL above KF-RTRL and SnAp-1, and these above UORO. Set before.
  5. Shalev Merin (2026, arXiv:2603.28750v3, abstract) claims that under Adam the immediate gradient alone matches RTRL
     on sine and Lorenz series. His protocol differs from this one, and no table of it was found. Here: on Lorenz the
-    mean error of `Immediate` is at most twice that of RTRL.
+    ratio of the median errors of `Immediate` and RTRL, with its 95 % interval, lies within a factor of 1.5. Set after
+    the first full run. Before, the mean had to be at most twice RTRL's, which two seeds of RTRL decided.
 
 What differs from theirs: weights and the starts of Mackey-Glass and Lorenz series are drawn by another generator, and
 these starts are the same for all seeds. Their RFLO keeps 0.9 of its trace whatever the network's leak is; this network
 has no leak, RFLO here is then the immediate gradient, and their row is left out.
 """
 
+from typing import Any
+
 import jax
 import jax.numpy as jnp
 import numpy as np
-from reproducing import Published, Report, against, interval, options
+from reproducing import Published, Report, difference, interval, options, ratio, ratio_of_medians
 
 import recurra as rc
 
@@ -190,44 +196,59 @@ def main() -> None:
     runs += [(series, "sk-rtrl") for series in SERIES if "sk-rtrl" in asked.only]
     if asked.quick:
         runs = [run for run in runs if run[0] == "henon" and run[1] in ("rtrl", "snap-1", "sk-rtrl")]
-    cosines: dict[str, list[np.ndarray]] = {}
     for series, name in runs:
         found = measured(name, series, n, steps, seeds)
         result = {"error": interval(found["error"][:, -5:].mean(axis=1))}
         if "cosine" in found:
             result["cosine"] = interval(found["cosine"].mean(axis=1))
-            cosines.setdefault(name, []).append(found["cosine"])
         if name in ERRORS[series]:
-            result["verdict"] = against(result["error"], Published.of(*ERRORS[series][name]), slack=0.002)
+            result["verdict"] = ratio(result["error"], Published.of(*ERRORS[series][name]))
         if (series, name) == ("henon", "sk-rtrl"):
-            for key, slack in (("cosine", 0.03), ("error", 0.05)):
+            for key, margin in (("cosine", 0.03), ("error", 0.05)):
                 theirs = interval(np.mean(SKETCHED[key], axis=1))
                 result[f"early_{key}"] = ours = interval(found[key][:, 1:6].mean(axis=1))
-                result[f"early_verdict_{key}"] = against(ours, Published(theirs["mean"], theirs["sem"], 4), slack)
+                result[f"early_verdict_{key}"] = difference(ours, Published(theirs["mean"], theirs["sem"], 4), margin)
         report.add(f"{series} {name}", result)
-    judge(report, {name: float(np.nanmean(np.concatenate(each))) for name, each in cosines.items()})
+    judge(report)
 
 
-def judge(report: Report, cosines: dict[str, float]) -> None:
+def over_series(results: dict[str, dict[str, Any]], name: str) -> dict[str, Any] | None:
+    """A learner's cosine in the mean over the series that were run, each seed once."""
+    rows = [results[f"{series} {name}"]["cosine"]["per_seed"] for series in SERIES if f"{series} {name}" in results]
+    return interval(np.mean(np.array(rows, float), axis=0)) if rows else None
+
+
+def counted(verdicts: dict[str, str]) -> tuple[bool | None, str]:
+    """Whether all lie within the margin, None if that cannot be told, and which do not."""
+    each = {found: [name for name, verdict in verdicts.items() if verdict == found] for found in verdicts.values()}
+    why = "; ".join(f"{found}: {', '.join(names)}" for found, names in each.items())
+    return False if "outside" in each else True if set(each) == {"within"} else None, why
+
+
+def judge(report: Report) -> None:
     """Hold the results against the criteria."""
     results = report.content["results"]
-    verdicts = {name: each["verdict"]["agrees"] for name, each in results.items() if "verdict" in each}
-    off = [name for name, agrees in verdicts.items() if not agrees]
-    report.judge("1 errors", not off, f"off: {off}, of {len(verdicts)}" if off else f"{len(verdicts)} agree")
-    near = {name: abs(cosines[name] - there) <= 0.05 for name, there in COSINES.items() if name in cosines}
-    shown = ", ".join(f"{name} {cosines[name]:.3f} (published {COSINES[name]})" for name in near)
-    report.judge("2 cosines", all(near.values()), shown)
+    report.judge("1 errors", *counted({name: x["verdict"]["verdict"] for name, x in results.items() if "verdict" in x}))
+    cosines = {name: found for name in COSINES if (found := over_series(results, name))}
+    near = {name: difference(found, Published(COSINES[name]), 0.05) for name, found in cosines.items()}
+    holds, why = counted({name: each["verdict"] for name, each in near.items()})
+    shown = ", ".join(f"{name} {each['mean']:.3f} (published {COSINES[name]})" for name, each in cosines.items())
+    report.judge("2 cosines", holds, f"{shown}. {why}")
+    report.content["cosines"] = near
     if "henon sk-rtrl" in results:
         both = {key: results["henon sk-rtrl"][f"early_verdict_{key}"] for key in ("cosine", "error")}
-        why = ", ".join(f"{key} {each['difference']:+.3f}" for key, each in both.items())
-        report.judge("3 SK-RTRL along the way", all(each["agrees"] for each in both.values()), why)
-    middle = [cosines[name] for name in ("kf-rtrl", "snap-1") if name in cosines]
+        why = ", ".join(f"{key} {each['difference']:+.3f} {each['verdict']}" for key, each in both.items())
+        report.judge("3 SK-RTRL along the way", counted({key: x["verdict"] for key, x in both.items()})[0], why)
+    middle = [cosines[name]["mean"] for name in ("kf-rtrl", "snap-1") if name in cosines]
     if middle:
-        order = [cosines.get("sk-rtrl", np.inf), max(middle), min(middle), cosines.get("uoro", -np.inf)]
-        report.judge("4 order of cosines", order[0] > order[1] and order[2] > order[3], shown)
+        outer = [cosines[name]["mean"] if name in cosines else at for name, at in (("sk-rtrl", 2.0), ("uoro", -2.0))]
+        report.judge("4 order of cosines", outer[0] > max(middle) and min(middle) > outer[1], shown)
     if "lorenz rtrl" in results:
-        exact, now = (results[f"lorenz {name}"]["error"]["mean"] for name in ("rtrl", "immediate"))
-        report.judge("5 immediate gradient", now <= 2 * exact, f"{now:.4g} and {exact:.4g}")
+        of = {name: results[f"lorenz {name}"]["error"]["per_seed"] for name in ("immediate", "rtrl")}
+        report.content["immediate"] = found = ratio_of_medians(of["immediate"], of["rtrl"])
+        low, high = found["interval"]
+        why = f"ratio of medians {found['ratio']:.2f} ({low:.2f} to {high:.2f})"
+        report.judge("5 immediate gradient", counted({"ratio": found["verdict"]})[0], why)
 
 
 if __name__ == "__main__":

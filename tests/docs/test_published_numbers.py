@@ -10,6 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 import pytest
+from scipy import stats
 
 from recurra.network import Readout
 
@@ -23,20 +24,63 @@ def _their_folder():
     sys.path.remove(str(FOLDER))
 
 
-def test_an_interval_and_its_distance_from_a_published_mean():
-    from reproducing import Published, against, interval
+def test_an_interval_and_where_its_ratio_to_a_published_mean_lies():
+    from reproducing import Published, difference, interval, ratio
 
     ours = interval([1.0, 2.0, 3.0, np.inf])
     assert (ours["mean"], ours["seeds"], ours["not_finite"], ours["per_seed"][3]) == (2.0, 4, 1, None)
     assert ours["sem"] == pytest.approx(1 / 3**0.5)
     published = Published.of(mean=5.0, sd=2.0, seeds=5)  # a standard error of 2/√4
     assert published.sem == pytest.approx(1.0)
-    found = against(ours, published)
-    assert found["in_errors"] == pytest.approx(3 / (1 + 1 / 3) ** 0.5)
-    assert found["agrees"]
-    assert not against(ours, published._replace(mean=6.0))["agrees"]
-    assert against(ours, published._replace(mean=6.0), slack=4.0)["agrees"]
-    assert not against(interval([np.nan]), published)["agrees"]
+    assert ratio(ours, published)["verdict"] == "cannot tell"  # what did not end is no mean of seeds
+    tight, loose = interval([0.99, 1.0, 1.01]), interval([0.2, 1.0, 1.8])
+    exact = Published(1.0)
+    assert [ratio(tight, exact._replace(mean=mean))["verdict"] for mean in (1.0, 1.4, 1.6, 0.6)] == [
+        "within",
+        "within",
+        "outside",
+        "outside",
+    ]
+    assert ratio(loose, exact)["verdict"] == "cannot tell"  # equal means, and no agreement
+    low, high = stats.ttest_1samp([0.99, 1.0, 1.01], 0.7).confidence_interval()
+    found = difference(tight, Published(0.7), 0.4)
+    assert found["interval"] == pytest.approx([low - 0.7, high - 0.7])
+    assert [difference(tight, Published(0.7), margin)["verdict"] for margin in (0.4, 0.3, 0.2)] == [
+        "within",
+        "cannot tell",
+        "outside",
+    ]
+
+
+def test_the_interval_of_a_difference_is_welch_s():
+    from reproducing import Published, difference, interval
+
+    rng = np.random.default_rng(0)
+    x, y = rng.normal(size=10), rng.normal(1, 3, size=6)
+    theirs = interval(y)
+    found = difference(interval(x), Published(theirs["mean"], theirs["sem"], 6), 1.0)
+    expected = stats.ttest_ind(x, y, equal_var=False).confidence_interval()
+    assert found["interval"] == pytest.approx([expected.low, expected.high])
+
+
+def test_medians_are_not_moved_by_a_few_outliers():
+    from reproducing import ratio_of_medians
+
+    rng = np.random.default_rng(1)
+    x, y = 1.7 + 0.05 * rng.normal(size=30), 1 + 0.05 * rng.normal(size=30)
+    far = np.where(np.arange(30) < 4, 20.0, y)
+    assert np.mean(x) < np.mean(far)
+    assert ratio_of_medians(x, far)["verdict"] == "outside"
+    assert ratio_of_medians(x, far)["ratio"] == pytest.approx(1.7, rel=0.1)
+
+
+def test_the_page_has_the_numbers_of_its_files():
+    from table import rows, summary
+
+    files = Path(__file__).parents[2] / "docs" / "published"
+    page = (files.parent / "published.md").read_text()
+    for row in [*rows(files), summary(files)]:
+        assert row in " ".join(page.split("\n")) or row in page, row
 
 
 def test_bits_are_due_when_the_marker_has_been_shown():

@@ -1,4 +1,4 @@
-"""The empty cells of Table 1: measures against oracles, claims that can fail, and a figure of what there is."""
+"""The unexplored decompositions: measures against oracles, claims that can fail, and a figure of what there is."""
 
 import json
 import subprocess

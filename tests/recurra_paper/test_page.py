@@ -210,13 +210,13 @@ def test_all_parts_of_a_claim_are_listed(tmp_path):
 
 def test_the_score_tells_small_failures_counts_and_chance():
     scores = Scores.of(LEDGER)
-    assert scores.every == Score(8, 5, 2, 1, 1)
+    assert scores.every == Score(8, 5, 2, 1, 1, 1)
     assert scores.counted == Score(4, 3, 1, 0, 0)
-    assert scores.open_to_chance == Score(4, 2, 1, 1, 1)
+    assert scores.open_to_chance == Score(4, 2, 1, 1, 1, 1)
     sampled, counted, chance = scores.sentences()
     assert sampled == (
         "Of 4 claims that rest on samples, 2 hold, 1 does not hold (by a difference too small to matter), and 1 is not "
-        "decided by these runs."
+        "decided by these runs (which cannot be judged, because what it takes was not run or had not learnt)."
     )
     assert counted == (
         "4 more claims rest on counts, such as bytes or operations, which cannot vary and fail only by a mistake. Of "
@@ -231,6 +231,9 @@ def test_the_score_tells_small_failures_counts_and_chance():
         "both", "does not hold", finding=SMALL, details={"parts": [failing(SMALL), failing("below zero, matters")]}
     )
     assert Score.of([both]).small == 0
+    unknown = claim("unknown", "not decided") | {"number": None}
+    assert Score.of([unknown, unknown]).unjudged == 2
+    assert "2 are not decided by these runs (2 of them cannot be judged, because" in str(Score.of([unknown, unknown]))
     assert len(many.sentences()) == 2
     assert Scores.of([]).sentences() == ["No claims were checked."]
     assert "cannot vary" in Scores.of([claim("x", counted=True)]).sentences()[-1]

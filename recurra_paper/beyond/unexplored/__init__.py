@@ -1,6 +1,6 @@
-"""The two empty cells of the paper's Table 1: A_kj B_ij and A_ki B_kj, which it calls unexplored.
+"""The two of the paper's six decompositions of M that it calls unexplored: A_kj B_ij and A_ki B_kj.
 
-Both are possible. Column-UORO fills the first and Receiver-UORO the second. They are measured beside the learners of
+Both are possible. Column-UORO is the first and Receiver-UORO the second. They are measured beside the learners of
 the paper, with two others that estimate M without bias: PREUORO, and Diagonal-UORO, this library's own.
 """
 

@@ -18,7 +18,7 @@ from recurra_paper.experiments.training import COMPILE_SECONDS, Trained, seconds
 from recurra_paper.setup import TASKS, learner_of, network_of, task_of
 
 NAME = "unexplored"
-TITLE = "The empty cells of Table 1: are they possible, and what are they good for?"
+TITLE = "The unexplored decompositions: are they possible, and what are they good for?"
 ALPHA = "1"
 COLUMN, RECEIVER, DIAGONAL, PRE = "column-uoro", "receiver-uoro", "diagonal-uoro", "preuoro"
 #: what is new here
