@@ -57,8 +57,8 @@ def learner(name: str) -> str:
 class Tables:
     """Every seed's final losses, gains and mean alignments."""
 
-    def __init__(self, folder: Path):
-        self.losses = self._read(folder / "final_losses.csv", ("task", "alpha", "learner"), "final_loss")
+    def __init__(self, folder: Path, losses: str = "final_losses.csv"):
+        self.losses = self._read(folder / losses, ("task", "alpha", "learner"), "final_loss")
         self.starts = self._read(
             folder / "final_losses_by_initialization.csv", ("initialization", "learner"), "final_loss"
         )
@@ -186,7 +186,9 @@ def estimate(tables: Tables, part: str) -> tuple[float, float, int] | None:
         return over_seeds(gain(found[1]))
     if found := re.fullmatch(r"RFLO's gain: (\w+) less (\w+), in nats", part):
         return over_seeds(gain(found[1]) - gain(found[2]))
-    if any(word in part for word in ("behind", "mean cosine", "cosine of", "in nats", "relatively", "'s distance from")):
+    if any(
+        word in part for word in ("behind", "mean cosine", "cosine of", "in nats", "relatively", "'s distance from")
+    ):
         raise SystemExit(f"No rule for the part {part!r}.")
     return None
 
@@ -226,9 +228,20 @@ def whole(statuses: list[str]) -> str:
 
 def check(folder: Path) -> tuple[int, list[str]]:
     """How many parts were computed again, and what differs."""
-    tables, wrong, count = Tables(folder / "data"), [], 0
-    for claim in json.loads((folder / "claims.json").read_text()):
-        details, known = claim["details"], {}
+    claims = json.loads((folder / "claims.json").read_text())
+    count, wrong = judge(Tables(folder / "data"), {claim["id"]: claim for claim in claims})
+    again = {f"{claim['id']} by fresh seeds": claim["fresh"] for claim in claims if "fresh" in claim}
+    if again:
+        more, differ = judge(Tables(folder / "data", "fresh_final_losses.csv"), again)
+        count, wrong = count + more, wrong + differ
+    return count, wrong
+
+
+def judge(tables: Tables, verdicts: dict[str, dict]) -> tuple[int, list[str]]:
+    """How many parts of these verdicts were computed again, and what differs."""
+    wrong, count = [], 0
+    for name, verdict in verdicts.items():
+        details, known = verdict["details"], {}
         for part in details.get("parts", ()):
             reading = known.setdefault(part.get("reading", ""), [])
             if "status" not in part:
@@ -248,12 +261,12 @@ def check(folder: Path) -> tuple[int, list[str]]:
                 continue
             count += 1
             if not close or judged != part["status"]:
-                wrong.append(f"{claim['id']}: {part['part']}: {value:.6g} {said}, {judged}")
+                wrong.append(f"{name}: {part['part']}: {value:.6g} {said}, {judged}")
             reading.append(judged)
         wholes = {whole(statuses) for statuses in known.values() if statuses}
-        found = "not decided" if len(wholes) > 1 else wholes.pop() if wholes else claim["status"]
-        if found != claim["status"]:
-            wrong.append(f"{claim['id']}: {found}, and the page says {claim['status']}")
+        found = "not decided" if len(wholes) > 1 else wholes.pop() if wholes else verdict["status"]
+        if found != verdict["status"]:
+            wrong.append(f"{name}: {found}, and the page says {verdict['status']}")
     return count, wrong
 
 

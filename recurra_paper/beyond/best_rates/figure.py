@@ -46,10 +46,11 @@ def draw(data: Data) -> Drawn | None:
     lines = [line for line in lines if line]
     with plots.style():
         columns, height = max(map(len, lines)), 2.9 * len(lines) + 0.5
-        figure = plots.sheet(max(3.4 * columns, 5.2), height)
+        width = max(3.2 * columns, 8.4)
+        figure = plots.sheet(width, height)
         panels = figure.subplots(len(lines), columns, squeeze=False)
         figure.subplots_adjust(
-            left=0.42 / columns, right=0.985, bottom=0.9 / height, top=1 - 0.4 / height, wspace=0.32, hspace=0.42
+            left=1.0 / width, right=0.985, bottom=0.9 / height, top=1 - 0.4 / height, wspace=0.32, hspace=0.42
         )
         letters = iter("abcdefghijkl")
         for row, line in zip(panels, lines, strict=True):
