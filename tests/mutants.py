@@ -178,7 +178,11 @@ def known_of_tests(cache: Path) -> dict[str, dict]:
     for file, about in found.items():
         if about["failed"]:
             print(f"{file} is left out, as it fails without any mutant:\n{about['failed']}", flush=True)
-    return {file: about for file, about in found.items() if not about["failed"]}
+    passing = {file: about for file, about in found.items() if not about["failed"]}
+    if not passing:
+        kept.unlink()
+        sys.exit("No test file passes without any mutant, so that no mutant can be judged: see what make check says.")
+    return passing
 
 
 def files_that_run(mutant: Mutant, tests: dict[str, dict]) -> list[str]:
@@ -198,8 +202,9 @@ def _pytest(files: list[str]) -> list[str]:
 
 
 def _environment(root: Path, cache: Path) -> dict[str, str]:
-    own = {"PYTHONPATH": f"{root}{os.pathsep}{root / 'tests' / 'support'}", "PYTHONDONTWRITEBYTECODE": "1"}
-    return {**os.environ, **own, "RECURRA_TESTS_CACHE": str(cache)}
+    paths = [str(root), str(root / "tests" / "support"), *filter(None, [os.environ.get("PYTHONPATH")])]
+    own = {"PYTHONPATH": os.pathsep.join(paths), "PYTHONDONTWRITEBYTECODE": "1", "RECURRA_TESTS_CACHE": str(cache)}
+    return {**os.environ, **own}
 
 
 # Judging
