@@ -75,7 +75,10 @@ copybutton_exclude = ".linenos, .gp, .go"
 copybutton_selector = "div.highlight-python pre, div.highlight-sh pre, div.highlight-toml pre"
 
 #: folders whose pages are static
-STATIC = ("beyond", "learning-rates", "memory-pays", "performance", "published", "reproduction", "unexplored")
+STATIC = (
+    *("best-rates", "beyond", "learning-rates", "memory-pays", "performance", "published", "reproduction"),
+    "unexplored",
+)
 #: pages that are files outside of this folder
 ELSEWHERE = {
     "benchmark-notes": "benchmarks/NOTES.md",
