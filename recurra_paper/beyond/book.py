@@ -36,8 +36,8 @@ BEYOND = Book(
     lead=(
         "Marschall, Cho and Savin (2019) compare the online learning algorithms for recurrent networks and leave "
         "questions open in their Discussion. Here each question is an experiment. What we expected was written down "
-        "as a claim with its criterion before the experiment was run, and stands beside what was found. Criteria that "
-        "were changed later are listed at the end."
+        "as a claim with its criterion before the full runs, but for the claims about decompositions, some of whose "
+        "losses were known. It stands beside what was found. Criteria that were changed later are listed at the end."
     ),
     profiles=PROFILES,
     experiments=experiments,
