@@ -305,7 +305,7 @@ CHANGES = Section(
         "A criterion that is chosen after the data have been seen proves less. This list says when each criterion was "
         "changed, what was known then, and which verdicts it changed: those of the data that were known, before and "
         "after. Where nothing is said, none changed. All times are UTC. The criteria of 2026-11-19 are those of commit "
-        "d2f45a0, which was made before the runs that judge them.",
+        "d2f45a0, which was made before anybody had seen the runs that judge them, made with the code of 617faaa.",
     ),
     tuple(
         {
