@@ -205,7 +205,7 @@ class Kept:
 
     def places(self, group: Group) -> list[tuple[tuple[int, int], int]]:
         """The networks of a group that the sweep has: their places, as (point, seed's column), and their rows."""
-        columns = {seed: column for column, seed in enumerate(self._networks.seeds)}
+        columns = self._networks.columns
         is_other = group.versions != versions()
         found = []
         for row, (identity, seed) in enumerate(group.known_as):
