@@ -21,6 +21,7 @@ from recurra.engine.choosing import AutoEngine
 from recurra.engine.on_chip.fits import DoesNotFitError
 from recurra.engine.settings import having
 from recurra.saved import archive, whole_files
+from recurra.saved.folders import FolderError
 from recurra.studies import folder as folders
 from recurra.studies.folder import Folder
 from recurra.studies.parts import build
@@ -30,7 +31,6 @@ from recurra.studies.sweep import Sweep
 from recurra.training import folder as groups_of_folders
 from recurra.training import orders as sweeping
 from recurra.training import sweep as work
-from recurra.training.folder import FolderError
 from recurra.training.places.base import Failure
 from recurra.training.places.dask import Cluster
 

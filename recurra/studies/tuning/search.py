@@ -41,7 +41,7 @@ PATIENCE = 0.25
 
 
 @runtime_checkable
-class Networks(Protocol):
+class TrialRuns(Protocol):
     """The networks of trials that are compared with each other."""
 
     def advance(self, rows: Sequence[int], stop: int) -> np.ndarray:
@@ -54,7 +54,7 @@ class Networks(Protocol):
 
 
 #: makes a network of each point and seed. Nothing is computed yet
-Objective = Callable[[Sequence[Point], Sequence[int]], Networks]
+Objective = Callable[[Sequence[Point], Sequence[int]], TrialRuns]
 
 
 @dataclass(frozen=True)
@@ -222,10 +222,10 @@ class _Search:
             if not going:
                 break
 
-    def _networks(self, trials: Sequence[Trial | FrozenTrial], seeds: Sequence[int]) -> Networks:
+    def _networks(self, trials: Sequence[Trial | FrozenTrial], seeds: Sequence[int]) -> TrialRuns:
         return self.objective([{**self.case, **trial.params} for trial in trials], seeds)
 
-    def _losses(self, networks: Networks, rows: Sequence[int], stop: int, seeds: Sequence[int]) -> list:
+    def _losses(self, networks: TrialRuns, rows: Sequence[int], stop: int, seeds: Sequence[int]) -> list:
         """Losses of these trials at step `stop`, as JSON has them: None where a network diverged."""
         losses = networks.advance(rows, stop)
         if np.shape(losses) != (len(rows), len(seeds)):
