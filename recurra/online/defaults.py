@@ -34,7 +34,7 @@ def forecaster(
     The targets must be the first of the `n_in` columns: their latest `lags` values are inputs.
 
     `learner` is a name of `recurra.LEARNERS`, except those that need layers or sparse weights, and `cell` one of
-    `recurra.CELLS`. Another name, or a learner that does not go with the cell, is a ValueError.
+    `recurra.CELLS`. Another name is a ValueError, and a learner that does not go with the cell a TypeError.
 
     >>> series = np.sin(np.arange(300) / 7)[:, None]
     >>> model = rc.forecaster(n_in=1)
