@@ -24,6 +24,7 @@ import optuna
 from optuna.exceptions import UpdateFinishedTrialError
 from optuna.trial import FrozenTrial, Trial, TrialState
 
+from recurra.saved.whole_files import held
 from recurra.studies.choices import Point, Random
 from recurra.studies.folder import TRIALS, Folder
 from recurra.studies.study import Study, TuneSettings
@@ -142,7 +143,7 @@ def tune_case(
         search = _Search(queue, objective, case, space, settings, own, stops, report)
         search.compute(batch)
         # One process confirms, and those that come later read what it found.
-        with storage.exclusive(folder / f"confirming-{hashlib.sha256(study.study_name.encode()).hexdigest()[:16]}"):
+        with held(folder / f"confirming-{hashlib.sha256(study.study_name.encode()).hexdigest()[:16]}", wait=True):
             return search.confirmed(max(*seeds, *own))
 
 
