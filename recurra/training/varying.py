@@ -202,10 +202,17 @@ class _Changes:
         self.used: set[str] = set()
         self.errors: dict[str, NoEffectError] = {}
 
-    def made(self, part: Any, settings: Mapping[Below, Given], choices: Mapping[str, Any], owner: Any = None) -> Any:
+    def made(
+        self,
+        part: Any,
+        settings: Mapping[Below, Given],
+        choices: Mapping[str, Any],
+        owner: Any = None,
+        is_default: bool = False,
+    ) -> Any:
         """A part of an experiment, or what takes its place, with these settings of it and of its fields.
 
-        By `choices` it may be given by its name, and `owner` has it in a field.
+        By `choices` it may be given by its name. `owner` has it in a field, where nobody chose it if it `is_default`.
         """
         fields: dict[str, dict[Below, Given]] = {}
         for (name, *rest), given in ((path, given) for path, given in settings.items() if path):
@@ -213,10 +220,10 @@ class _Changes:
         if () in settings:
             self.used.add(settings[()].name)
             part = self._chosen(part, settings[()], choices, fields, owner)
-        elif part is None or (callable(part) and not isinstance(part, Part)):
+        elif is_default and not fields.keys() <= _fields(part).keys():
             # A field of one part alone says which part is meant, as `density` does.
-            has_all = lambda kind: isinstance(kind, type) and fields.keys() <= fields_of(kind).keys()
-            if word := next((word for word, kind in choices.items() if has_all(kind)), None):
+            fits = lambda kind: isinstance(kind, type) and {*_needed(kind)} <= fields.keys() <= fields_of(kind).keys()
+            if word := next((word for word, kind in choices.items() if fits(kind)), None):
                 part = self._chosen(part, next(iter(settings.values()))._replace(value=word), choices, fields, owner)
         if isinstance(part, Learner):
             fields = self._of_learner(part, fields)
@@ -227,7 +234,8 @@ class _Changes:
         known, new = _fields(part), {}
         for name, each in fields.items():
             if name in known:
-                new[name] = self.made(known[name], each, _choices(part, name), part)
+                is_default = isinstance(part, Part) and known[name] is fields_of(type(part))[name].default
+                new[name] = self.made(known[name], each, _choices(part, name), part, is_default)
             else:
                 self._note(part, name, known, each)
         return _with(part, new) if new else part
@@ -274,7 +282,7 @@ class _Changes:
         kind = choices[checks.one_of(f"A name in `vary[{given.name!r}]`", given.value, choices)]
         if not isinstance(kind, type):
             return kind
-        needed = [name for name, each in fields_of(kind).items() if each.default is dataclasses.MISSING]
+        needed = _needed(kind)
         taken = [name for name in (*needed, "dtype") if name in fields_of(kind) and hasattr(part, name)]
         own = {name: getattr(part, name) for name in taken}
         if "itself" in fields_of(kind):  # as is usual, a spiking unit with sparse weights does not hear itself
@@ -299,6 +307,11 @@ def _fields(part: Any) -> dict[str, Any]:
         case tuple():
             return {str(place): each for place, each in enumerate(part)}
     return {name: getattr(part, name) for name in fields_of(type(part))} if dataclasses.is_dataclass(part) else {}
+
+
+def _needed(kind: type) -> list[str]:
+    """The fields of a class that have no default."""
+    return [name for name, each in fields_of(kind).items() if each.default is dataclasses.MISSING]
 
 
 def _choices(part: Any, name: str) -> Mapping[str, Any]:

@@ -232,6 +232,21 @@ def test_parts_and_functions_within_a_network_may_be_given_by_name(settings, wan
     assert with_settings({"network": network()}, settings)["network"] == wanted
 
 
+def test_spiking_units_with_sparse_weights_do_not_hear_themselves():
+    """As in a file."""
+    for settings in ({"density": 0.5}, {"w_rec": "sparsely", "density": 0.5}):
+        made = with_settings({"network": rc.Network(rc.LIF(2, 4), 2)}, settings)["network"]
+        assert made.cell == rc.LIF(2, 4, w_rec=rc.cells.Sparsely(0.5, itself=False))
+
+
+def test_what_was_chosen_is_not_replaced_by_a_part_that_has_a_setting():
+    chosen = rc.Network(rc.RNN(2, 4, w_rec=rc.cells.gaussian), 2)
+    with pytest.raises(ValueError, match=r"gaussian.* has no setting `density`"):
+        with_settings({"network": chosen}, {"density": 0.5})
+    with pytest.raises(ValueError, match="has no setting `itself`"):
+        with_settings({"network": network()}, {"network.cell.w_rec.itself": True})
+
+
 OF_LAYERS = [
     ({"n": 5}, (rc.RNN(2, 5), rc.GRU(5, 5))),
     ({"n": 5, "network.cell.cells.1.n": 6}, (rc.RNN(2, 5), rc.GRU(5, 6))),
