@@ -29,14 +29,14 @@ from recurra.online.race import Race as Race
 from recurra.online.step import OnlineStep as OnlineStep
 from recurra.online.trained import TrainedNetwork as TrainedNetwork
 from recurra.saved.archive import SavedFileError as SavedFileError
+from recurra.saved.folders import FolderError as FolderError
+from recurra.saved.folders import NotKeptError as NotKeptError
 from recurra.step import *  # noqa: F403
 from recurra.tasks import *  # noqa: F403
 from recurra.training import provenance as provenance
 from recurra.training import record as record
 from recurra.training.checkpoint import CheckpointError as CheckpointError
 from recurra.training.checkpoint import UselessCheckpointError as UselessCheckpointError
-from recurra.training.folder import FolderError as FolderError
-from recurra.training.folder import NotKeptError as NotKeptError
 from recurra.training.interrupts import Interrupted as Interrupted
 from recurra.training.metrics import RMSE as RMSE
 from recurra.training.metrics import Accuracy as Accuracy

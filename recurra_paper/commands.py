@@ -33,7 +33,7 @@ def run_command(
         needed = tuple(prefix for target in targets for prefix in book.figures[target].needs(profile))
         wanted = [e for e in wanted if e.name.startswith(needed)]
     store = Store(out)
-    with store.held():
+    with store.own.held():
         kept = store.recall().get("book", book.name)
         if kept != book.name:
             raise FolderError(
@@ -61,7 +61,7 @@ def report_command(out: Path) -> Path:
             f"{out} was made by another version of recurra: run `recurra {book.command} --profile {values['name']} "
             f"--out {out}`, which keeps the runs that have not changed."
         ) from None
-    with store.held():
+    with store.own.held():
         return _page(store, book, profile, {})
 
 

@@ -11,8 +11,7 @@ their last checkpoints.
 import hashlib
 import json
 import shutil
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +20,8 @@ import numpy as np
 from recurra import FolderError, NotKeptError, provenance
 from recurra.saved import archive
 from recurra.saved.archive import SavedFileError, UselessFileError
-from recurra.saved.whole_files import InUseError, held, try_place, write_whole
+from recurra.saved.folders import OwnFolder
+from recurra.saved.whole_files import try_place, write_whole
 from recurra_paper.experiments.base import Arrays, Experiment
 
 MARK = "recurra.json"
@@ -39,25 +39,13 @@ class Store:
         self.made: dict[str, dict[str, Any]] = {}
         if not create and not (directory / MARK).is_file():
             raise FolderError(f"{directory} holds no kept runs: make some with `recurra reproduce --out {directory}`.")
-        with self._writing():
-            self._claim()
-
-    @contextmanager
-    def held(self) -> Iterator[None]:
-        """Have the folder to oneself."""
-        with ExitStack() as stack:
-            try:
-                with self._writing():
-                    stack.enter_context(held(self.directory / MARK))
-            except InUseError:
-                raise FolderError(
-                    f"{self.directory} is in use by another `recurra reproduce` or `recurra report`: wait until it has "
-                    "ended, or choose another folder."
-                ) from None
-            for left in self.directory.rglob(".*.partial"):  # by a job that was killed
-                with suppress(OSError):
-                    left.unlink()
-            yield
+        self.own = OwnFolder(directory, MARK, "reproduction")
+        self.own.claim()
+        if not self.own.mark.exists():
+            self.remember({})
+        with self.own.writing():
+            self._runs.mkdir(exist_ok=True)
+            try_place(self._runs / "run")
 
     def get(self, experiment: Experiment) -> Arrays | None:
         """The arrays of a finished experiment, or None."""
@@ -101,7 +89,7 @@ class Store:
     def remember(self, about: dict[str, Any]) -> None:
         """Facts about the folder, for `recall`; they also mark it as ours."""
         text = json.dumps({"format": FORMAT, **about})
-        with self._writing():
+        with self.own.writing():
             write_whole(self.directory / MARK, lambda file: file.write(text.encode()))
 
     def recall(self) -> dict[str, Any]:
@@ -117,37 +105,6 @@ class Store:
     def _path(self, experiment: Experiment) -> Path:
         digest = hashlib.sha256(_text(experiment).encode()).hexdigest()[:16]
         return self._runs / f"{experiment.name.replace('/', '_')}-{digest}.safetensors"
-
-    def _claim(self) -> None:
-        """Mark the folder as ours. A folder with other files in it is left alone."""
-        mark = self.directory / MARK
-        if not mark.exists():
-            if self.directory.exists() and not self.directory.is_dir():
-                raise FolderError(f"{self.directory} is a file: choose a folder for --out.")
-            # What begins with the mark's name is what a job has left that was killed, or is about to mark the folder.
-            if self.directory.is_dir() and any(
-                not path.name.startswith(f".{MARK}.") for path in self.directory.iterdir()
-            ):
-                raise FolderError(
-                    f"{self.directory} has files in it that `recurra reproduce` did not make: choose an empty or new "
-                    "folder for --out."
-                )
-            self.directory.mkdir(parents=True, exist_ok=True)
-            self.remember({})
-        self._runs.mkdir(exist_ok=True)
-        try_place(self._runs / "run")
-
-    @contextmanager
-    def _writing(self) -> Iterator[None]:
-        try:
-            yield
-        except InUseError:
-            raise
-        except OSError as error:
-            raise FolderError(
-                f"{self.directory} cannot be written: {error.strerror or error}. Make it writable, or choose another "
-                "folder."
-            ) from None
 
 
 def remove(checkpoint: Path) -> None:

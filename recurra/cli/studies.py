@@ -217,10 +217,10 @@ def tune_command(study: StudyFile, out: Out = Path("tune"), where: Where = Where
     need("results", "`recurra tune`")
     with _readable_errors():
         make = where.place()
+        from recurra.saved.folders import NotKeptError
         from recurra.studies.folder import Folder
         from recurra.studies.study import Study
         from recurra.studies.tuning.search import tune
-        from recurra.training.folder import NotKeptError
 
         read = Study.read(study)
         check_device()
@@ -261,8 +261,8 @@ def _interruptible(finished: str, out: Path) -> Iterator[None]:
 @contextmanager
 def _readable_errors() -> Iterator[None]:
     """What is wrong with a folder, a place or a search is a line, and no traceback."""
+    from recurra.saved.folders import FolderError, NotKeptError
     from recurra.studies.tuning.tuned import TuningError
-    from recurra.training.folder import FolderError, NotKeptError
     from recurra.training.places.base import PlaceError, PlaceLost
 
     try:
@@ -285,7 +285,7 @@ def _show(folder: "Folder", data: "xarray.Dataset") -> None:
     else:
         from recurra.studies.pages.page import write_study
 
-        with folder.groups.keeping("The page"):
+        with folder.own.keeping("The page"):
             say(f"The page is {write_study(folder.path, data, folder.path.resolve().name)}.")
     say(f"The data set is {folder.save(by_settings(data))}.")
 

@@ -23,15 +23,18 @@ class AutoEngine:
 
     It says which one runs, and why, in the log of the name "recurra". With `alike` the bits of a member depend on no
     other member, as in `recurra.ScanEngine`, unless their number makes it choose the other engine. It chooses for the
-    number of members of a run, or for `among` members where these run in several parts.
+    number of members of a run, or for `among` members where these run in several parts. `specialise` is that of
+    `recurra.ScanEngine`.
     """
 
     alike: bool = False
     among: int | None = None
+    specialise: bool = True
     _said: set[str] = field(default_factory=set, init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         checks.flag(self, "alike")
+        checks.flag(self, "specialise")
 
     def prepare(self, experiment: Experiment, members: Members, window: int = 1) -> Run:
         """Choose, place all members before their first step, and compile."""
@@ -45,7 +48,7 @@ class AutoEngine:
 
     def choose(self, experiment: Experiment, count: int, start: Start | None = None) -> tuple[Engine, str]:
         """The engine for so many members that start from there, and why it is this one."""
-        scan = ScanEngine(alike=self.alike)
+        scan = ScanEngine(self.specialise, alike=self.alike)
         if (device := nvidia_gpu()) is None:
             return scan, "JAX computes on no NVIDIA GPU here"
         form = as_it_runs(experiment, start)

@@ -36,16 +36,16 @@ def advance(
     keys: Keys,
     start: Int[Array, ""],
     stop: Int[Array, ""],
-    capacity: int,
+    chunk: int,
     strides: bool = False,
 ) -> Running:
-    """Steps start..stop-1, at most `capacity` of them, with what is kept of each.
+    """Steps start..stop-1, at most `chunk` of them, with what is kept of each.
 
     With `strides` both bounds are multiples of `stride_of(experiment)`, and no less than the horizon. The steps of a
     stride are then a loop of known length, and a GPU runs it without asking the host after every step whether to go on.
     """
     _, one = jax.eval_shape(lambda: first_step(experiment, carry, keys))
-    records = jax.tree.map(lambda leaf: jnp.zeros((capacity, *leaf.shape), leaf.dtype), one)
+    records = jax.tree.map(lambda leaf: jnp.zeros((chunk, *leaf.shape), leaf.dtype), one)
     if experiment.horizon:  # the first steps have no loss
         records = records._replace(loss=jnp.full_like(records.loss, jnp.nan))
     if strides:

@@ -20,13 +20,13 @@ from recurra.engine.hardware import bytes_of, core_device, cores
 class Plan:
     """How the members are computed on a device.
 
-    They go in groups of `size`, and each group is vmapped. One call takes at most `capacity` steps. With a `stride` of
+    They go in groups of `size`, and each group is vmapped. One call takes at most `chunk` steps. With a `stride` of
     more than one, whole strides are loops of known length. With `products_in_loop` products of matrices are compiled
     into the loop, and are not calls of a library.
     """
 
     size: int
-    capacity: int
+    chunk: int
     stride: int
     products_in_loop: bool
     #: the bytes that one member carries from step to step
@@ -64,10 +64,10 @@ def plan(experiment: Experiment, key: PRNGKeyArray, count: int, platform: str, w
     together = tuning.COUNTED_MEMBERS if is_counted else size * -(-count // size)
     recorded = bytes_of(kept) * together
     stride = stride_of(experiment) if (not on_cores if strides is None else strides) else 1
-    capacity = min(wishes.chunk, most_steps(recorded, stride))
+    chunk = min(wishes.chunk, most_steps(recorded, stride))
     recorded_shapes = jax.tree.map(lambda leaf: jax.ShapeDtypeStruct(leaf.shape[1:], leaf.dtype), kept.records)
-    stride = stride if capacity >= stride else 1
-    return Plan(size, capacity, stride, products_in_loop, carried, recorded_shapes)
+    stride = stride if chunk >= stride else 1
+    return Plan(size, chunk, stride, products_in_loop, carried, recorded_shapes)
 
 
 def _one_step(experiment: Experiment, key: PRNGKeyArray) -> Running:

@@ -41,7 +41,7 @@ from recurra.tasks.base import BLOCK
 
 
 def averaged(
-    loss: Float[Array, "members capacity"], steps: int, every: int, platform: str
+    loss: Float[Array, "members chunk"], steps: int, every: int, platform: str
 ) -> tuple[Float[Array, "members stretches"], Int[Array, " members"]]:
     """Means over `every` steps each, and the first of so many `steps` whose loss is not finite; -1: none.
 
@@ -52,12 +52,12 @@ def averaged(
 
 
 def _averaged(
-    loss: Float[Array, "members capacity"], steps: Int[Array, ""], every: int
+    loss: Float[Array, "members chunk"], steps: Int[Array, ""], every: int
 ) -> tuple[Float[Array, "members stretches"], Int[Array, " members"]]:
-    members, capacity = loss.shape
-    is_taken = jnp.arange(capacity, dtype="int32") < steps
+    members, chunk = loss.shape
+    is_taken = jnp.arange(chunk, dtype="int32") < steps
     loss = jnp.where(is_taken, loss, jnp.zeros_like(loss))  # after the last step it may be anything
-    stretches = loss[:, : capacity // every * every].reshape(members, -1, every).astype("float64")
+    stretches = loss[:, : chunk // every * every].reshape(members, -1, every).astype("float64")
     wrong = ~jnp.isfinite(loss)
     return stretches.mean(axis=2), jnp.where(wrong.any(axis=1), wrong.argmax(axis=1), -1)
 
@@ -75,7 +75,7 @@ class Placing:
     """Where and how the members of a run are computed: an engine's choice.
 
     `experiment` has its learners in the forms that run.
-    `advance(experiment, carry, keys, start, stop, capacity, strides)` takes one member further. With `has_strides` it
+    `advance(experiment, carry, keys, start, stop, chunk, strides)` takes one member further. With `has_strides` it
     has a form of its own for whole strides. Losses are needed as means over windows of `window` steps. With
     `is_one_group` all members stay one group, also those of a snapshot that was made with others.
     """
@@ -119,7 +119,7 @@ class MembersRun:
         self._groups = self._first_groups(placing.members.start)
         # A piece lasts so long that the time to start its calls does not matter.
         self._seconds = max(tuning.PIECE_SECONDS, tuning.CALL_SECONDS * -(-len(self._groups) // cores()))
-        self._length = max(self._plan.stride, min(self._plan.capacity, tuning.FIRST_STEPS))
+        self._length = max(self._plan.stride, min(self._plan.chunk, tuning.FIRST_STEPS))
         self._compile()
 
     def _first_groups(self, begins: Start | None) -> list[Group]:
@@ -165,7 +165,7 @@ class MembersRun:
             longer = int((piece.stop - start) * min(pace, tuning.PIECE_GROWTH))
             # A piece that ended early, where strides begin or at the last step, is no reason for shorter ones.
             longer = max(longer, self._length) if pace >= 1 else longer
-            self._length = max(self._plan.stride, min(self._plan.capacity, longer))
+            self._length = max(self._plan.stride, min(self._plan.chunk, longer))
             yield piece
 
     def _piece(self, start: int, stop: int) -> Piece:
@@ -190,7 +190,7 @@ class MembersRun:
         stride = self._plan.stride
         if stride == 1:
             return stop
-        stop = min(stop, start // stride * stride + self._plan.capacity)  # a call holds so many whole strides
+        stop = min(stop, start // stride * stride + self._plan.chunk)  # a call holds so many whole strides
         first, last = -(-max(start, self._experiment.horizon) // stride) * stride, stop // stride * stride
         if start < first:
             return min(first, stop)
@@ -247,7 +247,7 @@ class MembersRun:
 
     def _call(self, group: Group, bounds: tuple[np.int32, np.int32], strides: bool) -> Running:
         with self._there():
-            how = self._plan.capacity, strides and self._has_strides
+            how = self._plan.chunk, strides and self._has_strides
             return jax.block_until_ready(self._take(self._advance_one, self._experiment, *group, *bounds, *how))
 
     def _averaged(self, kept: StepRecord, steps: int) -> tuple[Array, Array]:
@@ -292,11 +292,11 @@ def _advance(
     keys: Keys,
     start: Int[Array, ""],
     stop: Int[Array, ""],
-    capacity: int,
+    chunk: int,
     strides: bool,
 ) -> Running:
     def one(numbers: PyTree, carry: Carry, keys: Keys) -> Running:
-        return advance(member(experiment, numbers), carry, keys, start, stop, capacity, strides)
+        return advance(member(experiment, numbers), carry, keys, start, stop, chunk, strides)
 
     return _over_group(one, numbers, carry, keys)
 

@@ -1,7 +1,9 @@
 """Forecasters that work without a choice: what `recurra learn` uses."""
 
+from typing import Any
+
 from recurra import checks
-from recurra.cells import GRU, LSTM, RNN
+from recurra.cells import CELLS
 from recurra.learners import LEARNERS
 from recurra.losses import SquaredError
 from recurra.network import Network
@@ -10,7 +12,6 @@ from recurra.online.race import Race
 from recurra.online.step import OnlineStep
 from recurra.step import RLS, Adam, LearningStep
 
-CELLS = {"rnn": RNN, "gru": GRU, "lstm": LSTM}
 #: learners of networks with one layer and dense weights
 OF_ONE_LAYER = {name: kind for name, kind in LEARNERS.items() if not (kind.about.layers or kind.about.sparse)}
 
@@ -32,8 +33,8 @@ def forecaster(
 
     The targets must be the first of the `n_in` columns: their latest `lags` values are inputs.
 
-    `learner` is a name of `recurra.LEARNERS`, except those that need layers or sparse weights. `cell` is 'rnn', 'gru'
-    or 'lstm'. Another name is a ValueError.
+    `learner` is a name of `recurra.LEARNERS`, except those that need layers or sparse weights, and `cell` one of
+    `recurra.CELLS`. Another name is a ValueError, and a learner that does not go with the cell a TypeError.
 
     >>> series = np.sin(np.arange(300) / 7)[:, None]
     >>> model = rc.forecaster(n_in=1)
@@ -42,7 +43,8 @@ def forecaster(
     True
     """
     wide = n_in + (lags - 1) * n_out
-    network = Network(CELLS[checks.one_of("`cell`", cell, CELLS)](wide, n), n_out, SquaredError(), skip=True)
+    kind: Any = CELLS[checks.one_of("`cell`", cell, CELLS)]
+    network = Network(kind(wide, n), n_out, SquaredError(), skip=True)
     applied = OF_ONE_LAYER[checks.one_of("`learner`", learner, OF_ONE_LAYER)]()
     step = LearningStep(network, applied, Adam(learning_rate, clip=1.0), readout=RLS(forgetting, ridge))
     return Online(OnlineStep(step, horizon, lags, n_out if lags > 1 else 0, difference=True), key)

@@ -29,7 +29,7 @@ class RNNForecaster(time_series.base.Forecaster):
         The algorithm that trains the recurrent weights, by its name: "rflo", "rtrl", "uoro", "e-bptt" and so on.
         "fixed" leaves them as they are.
     cell
-        "rnn", "gru" or "lstm".
+        A name of `recurra.CELLS`, such as "gru" or "lstm".
     n
         The number of units.
     learning_rate
@@ -42,6 +42,7 @@ class RNNForecaster(time_series.base.Forecaster):
         So many of the latest values are inputs, at least one.
     seed
         Draws the first weights, and random numbers where the learner needs them.
+        It is `key` elsewhere in recurra; River finds it by this name, in all models alike.
 
     Examples
     --------

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from recurra import checks
-from recurra.learners import LEARNERS
+from recurra.learners import LEARNERS, check_pairing
 from recurra.losses import Loss, SquaredError
 from recurra.network import Network
 from recurra.online.defaults import CELLS, OF_ONE_LAYER
@@ -51,9 +51,14 @@ class Recipe:
             checks.whole_number(f"`{name}` of {self.owner}", getattr(self, name), least)
         checks.seed(f"`seed` of {self.owner}", self.seed)
         _ = Adam(self.learning_rate), RLS(self.forgetting)  # which check their numbers
+        check_pairing(LEARNERS[self.learner](), self._cell(1))
 
     def _check_choice(self, name: str, choices: Any) -> None:
         checks.one_of(f"`{name}` of {self.owner}", getattr(self, name), choices)
+
+    def _cell(self, n_in: int) -> Any:
+        kind: Any = CELLS[self.cell]
+        return kind(n_in, self.n)
 
     @property
     def first(self) -> int:
@@ -64,7 +69,7 @@ class Recipe:
         """The model before the first row, for so many features and outputs."""
         lagged = 1 if self.lags > 1 else 0
         wide = self.first + slots + max(self.lags - 1, 0) * lagged
-        network = Network(CELLS[self.cell](wide, self.n), outputs, self.loss, skip=True)
+        network = Network(self._cell(wide), outputs, self.loss, skip=True)
         step = LearningStep(
             network,
             LEARNERS[self.learner](),

@@ -31,7 +31,7 @@ class RNNRegressor(base.Regressor):
         The algorithm that trains the recurrent weights, by its name: "rflo", "rtrl", "uoro", "e-bptt" and so on.
         "fixed" leaves them as they are.
     cell
-        "rnn", "gru" or "lstm".
+        A name of `recurra.CELLS`, such as "gru" or "lstm".
     n
         The number of units.
     learning_rate
@@ -47,6 +47,7 @@ class RNNRegressor(base.Regressor):
         "zero" is for rows that leave zeros out, such as bags of words.
     seed
         Draws the first weights, and random numbers where the learner needs them.
+        It is `key` elsewhere in recurra; River finds it by this name, in all models alike.
 
     Examples
     --------

@@ -92,25 +92,28 @@ def _rename_to_new(partial: Path, path: Path) -> None:
 
 
 @contextmanager
-def held(path: Path) -> Iterator[None]:
-    """Have `path` to oneself, among all processes of this machine; `InUseError` if another has it.
+def held(path: Path, wait: bool = False) -> Iterator[bool]:
+    """Have `path` to oneself, among all processes of this machine; `InUseError` if another has it, or `wait` for it.
 
     The system gives it free when the process ends, however that happens. What a killed run left half-written beside
-    `path` is removed.
+    `path` is removed. The context's value is False where the system or the disk has no locks, and nothing is held.
 
     >>> with tempfile.TemporaryDirectory() as folder, whole_files.held(Path(folder, "run")):
     ...     pass  # another process that asks for this file now gets an `InUseError`
     """
     path = path.resolve()
+    is_held = False
     with contextlib.ExitStack() as releases:
         if fcntl is not None:
-            releases.callback(_release, *_locked(path.with_name(f"{_hidden(path)}.lock")))
+            lock = path.with_name(f"{_hidden(path)}.lock")
+            number, is_held = _locked(lock, wait)
+            releases.callback(_release, lock, number)
         pattern = re.compile(re.escape(_hidden(path)) + r"\.[0-9a-f]{8}\.partial")
         for left in path.parent.iterdir():
             if pattern.fullmatch(left.name):
                 with contextlib.suppress(OSError):
                     left.unlink()
-        yield
+        yield is_held
 
 
 def _partial(path: Path) -> Path:
@@ -122,19 +125,24 @@ def _hidden(path: Path) -> str:
     return f".{os.fsencode(path.name)[:LONGEST].decode(errors='ignore')}"
 
 
-def _locked(path: Path) -> tuple[Path, int]:
+def _locked(path: Path, wait: bool) -> tuple[int, bool]:
+    """The number of the open file, and whether the system has locked it."""
     assert fcntl is not None
     while True:
         number = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
         try:
-            fcntl.flock(number, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            fcntl.flock(number, fcntl.LOCK_EX if wait else fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             os.close(number)
             raise InUseError(f"another run is using it (it holds {path})") from None
         except OSError:  # a file system without locks
-            return path, number
-        if path.exists() and os.path.samestat(os.fstat(number), path.stat()):
-            return path, number
+            return number, False
+        except BaseException:  # Ctrl-C while it waits
+            os.close(number)
+            raise
+        with contextlib.suppress(FileNotFoundError):
+            if os.path.samestat(os.fstat(number), path.stat()):
+                return number, True
         os.close(number)  # the run that had it has just removed it
 
 

@@ -15,9 +15,10 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from recurra.saved.folders import FolderError, OwnFolder
 from recurra.saved.whole_files import InUseError, held, try_place, write_whole
 from recurra.studies.study import Study
-from recurra.training.folder import GROUPS, FolderError, Groups
+from recurra.training.folder import GROUPS, Groups
 
 if TYPE_CHECKING:
     import xarray
@@ -34,6 +35,7 @@ class Folder:
 
     def __init__(self, path: Path):
         self.path, self.groups, self._file = path, Groups(path), path / FILE
+        self.own = OwnFolder(path, FILE, "study")
 
     @staticmethod
     def existing(path: Path) -> "Folder":
@@ -62,16 +64,16 @@ class Folder:
     def claim(self, study: Study, search: bool = False, has_all: Callable[[Groups], bool] | None = None) -> None:
         """Mark the folder as this study's, for a sweep or a search. A folder with other files in it is left alone."""
         inside, other = (TRIALS, GROUPS) if search else (GROUPS, TRIALS)
-        with self.groups.writing():
-            if self.path.exists() and not self.path.is_dir():
-                raise FolderError(f"{self.path} is a file: choose a folder for --out.")
+        self.own.claim()
+        with self.own.writing():
             if self._file.exists():
                 self._forget_if_empty(study)
             if (self.path / other).is_dir():
                 told = f"{self.path} belongs to {KINDS[other]}: choose another folder for {KINDS[inside]}."
                 raise FolderError(told)
             if not self._file.exists():
-                self._begin(study)
+                with suppress(FileExistsError):  # another process gives it one at the same time
+                    self._write(study, new=True)
             self.check(study, has_all)
             (self.path / inside).mkdir(exist_ok=True)
             try_place(self.path / inside / "part")
@@ -101,17 +103,6 @@ class Folder:
     def _write(self, study: Study, new: bool = False) -> None:
         write_whole(self._file, lambda file: file.write(study.text.encode()), new=new)
 
-    def _begin(self, study: Study) -> None:
-        """Give the folder its study, unless another process does so at the same time."""
-        self.path.mkdir(parents=True, exist_ok=True)
-        foreign = [each for each in self.path.iterdir() if not each.name.startswith(f".{FILE}.")]
-        if foreign and not self._file.exists():
-            raise FolderError(
-                f"{self.path} has files in it that belong to no study: choose an empty or new folder for --out."
-            )
-        with suppress(FileExistsError):
-            self._write(study, new=True)
-
     def _forget_if_empty(self, study: Study) -> None:
         """Let a folder in which nothing was computed belong to this study, unless another process has it."""
         inside = [self.path / GROUPS, self.path / TRIALS]
@@ -139,7 +130,7 @@ class Folder:
 
     def remember(self, made: dict[str, Any]) -> None:
         """Facts about how the study was carried out."""
-        with self.groups.keeping(MADE):
+        with self.own.keeping(MADE):
             write_whole(self.path / MADE, lambda file: file.write(json.dumps(made, indent=1).encode()))
 
     def recall(self) -> dict[str, Any]:
@@ -154,7 +145,7 @@ class Folder:
         from recurra.studies.dataset import to_bytes
 
         content = to_bytes(data)
-        with self.groups.keeping(DATA):
+        with self.own.keeping(DATA):
             write_whole(self.path / DATA, lambda file: file.write(content))
         return self.path / DATA
 

@@ -1,86 +1,73 @@
 """Networks that a search takes from comparison to comparison, wherever they are computed."""
 
 from collections.abc import Sequence
-from typing import NamedTuple
 
 import numpy as np
 
 from recurra.studies.choices import Point
 from recurra.studies.study import Study
-from recurra.studies.sweep import networks_of
+from recurra.studies.sweep import check_engine, networks_of
 from recurra.studies.tuning.tuned import TuningError
-from recurra.training.orders import MOST, Networks
-from recurra.training.places.base import Failure, Order, Place, State
+from recurra.training.interrupts import asked_to_stop
+from recurra.training.places.base import Place, State, accelerators
+from recurra.training.places.dispatching import Local
 
-#: The engine of a whole search. Trials go on from states, which compiled loops alone hand on. Finalists have none, and
-#: run on the same engine so that their losses can be compared with those of trials.
-ENGINE = "scan"
 #: networks that a core, and an accelerator, is given at once, if there are so many
 PER_CORE, PER_ACCELERATOR = 16, 1024
 
 
-class Handle(NamedTuple):
-    """Where networks are: the point of `all` that each row has, their steps, and the state of each, by point and seed.
+class TrialNetworks:
+    """The networks of trials that are compared with each other: one of each point and seed.
 
-    Rows that differ in nothing that has an effect have one point.
+    Points that differ in nothing that has an effect have the same networks.
     """
 
-    all: Networks
-    points: Sequence[int]
-    done: int
-    states: dict[tuple[int, int], State]
-    diverged: np.ndarray
-
-
-class TrialNetworks:
-    """The networks of a study at the points that a search asks for."""
-
-    def __init__(self, study: Study, place: Place, x64: bool):
-        self._study, self._place, self._x64 = study, place, x64
-
-    def start(self, points: Sequence[Point], seeds: Sequence[int]) -> Handle:
-        """A handle for a network of each point and seed. Nothing is computed yet."""
-        relevant = [tuple(self._study.relevant(point).items()) for point in points]
+    def __init__(self, study: Study, place: Place, x64: bool, points: Sequence[Point], seeds: Sequence[int]):
+        relevant = [tuple(study.relevant(point).items()) for point in points]
         different = list(dict.fromkeys(relevant))
-        every = networks_of([self._study.settings(dict(each)) for each in different], seeds, self._x64, ENGINE)
-        return Handle(every, [*map(different.index, relevant)], 0, {}, np.zeros((len(different), len(seeds)), bool))
+        self._place, self._points = place, [*map(different.index, relevant)]
+        settings = [study.settings(dict(each)) for each in different]
+        self._networks = networks_of(settings, seeds, x64, _engine(settings[0].engine, place), _is_one_device(place))
+        check_engine(self._networks, self._networks.programs, place)
+        self._done, self._states = 0, dict[tuple[int, ...], State]()
+        self._diverged = np.zeros((len(different), len(seeds)), bool)
 
-    def advance(self, handle: Handle, rows: Sequence[int], stop: int) -> tuple[Handle, np.ndarray]:
-        """Take these points to step `stop`; a handle of them alone, and their losses, (point, seed)."""
-        from recurra.training.computing import compute
+    def advance(self, rows: Sequence[int], stop: int) -> np.ndarray:
+        """Take these points, and from now on no others, to step `stop`; their losses, (row, seed), nan if diverged."""
+        from recurra.training.computing import Collected
+        from recurra.training.orders import Stage
+        from recurra.training.sweep import compute_all
 
-        points, diverged = [handle.points[row] for row in rows], handle.diverged.copy()
-        losses, states = np.full(diverged.shape, np.nan), dict[tuple[int, int], State]()
-        for order, found in self._place.each(compute, self._orders(handle, points, stop)):
-            if isinstance(found, Failure):
-                raise TuningError(f"{order.label()} could not be computed: {found.reason}.")
-            for i, (row, seed) in enumerate(order.members):
-                at = order.points[row], handle.all.seeds.index(seed)
-                losses[at] = found.values["final_loss"][i]
-                diverged[at] |= found.values["diverged_at"][i] >= 0
-                if found.state is not None:
-                    states[order.points[row], seed] = found.state[i]
-        return Handle(handle.all, points, stop, states, diverged), np.where(diverged, np.nan, losses)[points]
+        points = [self._points[row] for row in rows]
+        ended = {(point, seed) for point in {*self._points} - {*points} for seed in self._networks.seeds}
+        batches = self._networks.batches(ended, Stage(stop, self._done, self._states))
+        found = Collected(self._diverged.shape)
+        with asked_to_stop() as asked:
+            for order, failure in compute_all(self._networks, batches, found, self._place, asked):
+                raise TuningError(f"{order.label()} could not be computed: {failure.reason}.")
+        if asked.signal:
+            raise KeyboardInterrupt
+        self._done, self._states = stop, found.states
+        self._diverged |= found.values["diverged_at"] >= 0
+        return np.where(self._diverged, np.nan, found.values["final_loss"])[points]
 
-    def _orders(self, handle: Handle, points: Sequence[int], stop: int) -> list[Order]:
-        """Orders for these points, so many that no worker is idle."""
-        every, found = handle.all, []
-        for program in every.programs:
-            members = [(point, seed) for point in sorted({*program.rows} & {*points}) for seed in every.seeds]
-            share = min(-(-len(members) // self._place.workers()), MOST) if members else 1
-            for first in range(0, len(members), share):
-                some = members[first : first + share]
-                states = tuple(handle.states[each] for each in some) if handle.done else None
-                more = stop < every.made[some[0][0]].case.steps
-                found.append(every.order(some, stop, handle.done, states, more))
-        return found
+
+def _engine(asked: str, place: Place) -> str:
+    """The engine of a search. States go on where they were made, and so on the same kind of device.
+
+    Where there are several devices or other machines, "auto" could choose another engine for a state than made it.
+    """
+    return "scan" if asked == "auto" and not _is_one_device(place) else asked
+
+
+def _is_one_device(place: Place) -> bool:
+    """Whether a place is this process, with no more than one accelerator."""
+    return isinstance(place, Local) and place.workers() == 1
 
 
 def batch_of(study: Study, place: Place) -> int:
     """How many trials are computed side by side, so that no core is idle."""
     from recurra.engine.hardware import cores
-    from recurra.training.places.base import accelerators
-    from recurra.training.places.dispatching import Local
 
     each = PER_ACCELERATOR if accelerators() else PER_CORE * (cores() if isinstance(place, Local) else 1)
     return study.tune.batch or max(4, -(-each * place.workers() // len(study.seeds)))

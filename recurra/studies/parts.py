@@ -78,12 +78,11 @@ def _made_of(values: dict[str, Any]) -> dict[str, Any]:
 
 def cell_of(blueprint: Blueprint, n_in: int) -> "Cell":
     """The cell of a blueprint, for so many inputs; each layer of a stack has as many as the one below shows."""
+    from recurra.cells import Stack
+
     if "cells" not in blueprint.values:
         return made(Blueprint(blueprint.kind, {"n_in": n_in, **blueprint.values}))
-    layers: list[Cell] = []
-    for each in blueprint.values["cells"]:
-        layers.append(cell_of(each, layers[-1].shown_width if layers else n_in))
-    return blueprint.kind(*layers, skip=blueprint.values["skip"])
+    return Stack.fitting([cell_of(each, n_in) for each in blueprint.values["cells"]], blueprint.values["skip"])
 
 
 def _optimizer(blueprint: Blueprint) -> "Optimizer":

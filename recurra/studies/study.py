@@ -85,13 +85,6 @@ class Study(Combinations):
             )
         if any("steps" in space for _, space in found):
             raise SettingsError("`steps` cannot be searched, since trials are compared after as many: list its values.")
-        if self.fixed.get("engine") == "on-chip":
-            told = (
-                "`engine` is 'on-chip', which cannot run a search: trials stop at each comparison and go on from their "
-                'states, which the on-chip engine does not hand on. Leave `engine` out, or write engine = "scan".'
-            )
-            path = ("set", "engine") if ("set", "engine") in self.positions.lines else ("engine",)
-            raise SettingsError(self.positions.say(path, told))
         return found
 
     def space(self, case: Point) -> dict[str, Random]:

@@ -18,6 +18,7 @@ from recurra.training.provenance import versions as all_versions
 if TYPE_CHECKING:
     import xarray
 
+    from recurra.engine.programs import SharedProgram
     from recurra.training.cases import Made
     from recurra.training.computing import Collected
     from recurra.training.orders import Batch, Networks
@@ -64,7 +65,7 @@ class Sweep:
         """
         from recurra.training.sweep import carry_out
 
-        self._check_engine(self.missing(folder), place)
+        check_engine(self.networks, [batch.program for batch in self.missing(folder)], place)
         count = len(self.points) * len(self.study.seeds)
         label = f"{count:,} network{'s' * (count != 1)}"
         ended = carry_out(self.networks, self.found(folder), self.kept(folder.groups), place, label, True)
@@ -80,7 +81,7 @@ class Sweep:
         """How long it will take, from a short probe of each program on this machine."""
         from recurra.training.orders import network_steps
 
-        self._check_engine(batches, Local())
+        check_engine(self.networks, [batch.program for batch in batches], Local())
         seconds, compiling = self.networks.estimate(batches)
         return {
             "programs": len(batches),
@@ -89,22 +90,23 @@ class Sweep:
             "compile_seconds": round(compiling, 1),
         }
 
-    def _check_engine(self, batches: "Sequence[Batch]", place: Place) -> None:
-        """Raise a `SettingsError` if the on-chip engine is asked for, and cannot run one of these programs."""
-        from recurra.engine.choosing import engine_of
-        from recurra.engine.on_chip.engine import OnChipEngine
-        from recurra.engine.on_chip.fits import DoesNotFitError
-        from recurra.engine.settings import having
-        from recurra.training.sweep import check_on_chip
 
-        engine = engine_of(self.settings[0].engine)
-        if isinstance(engine, OnChipEngine) and not _is_here(place):
-            engine = OnChipEngine(interpret=True)  # which needs no GPU: whether other machines have one is not known
-        try:
-            with having(self.networks.settings):
-                check_on_chip(engine, [batch.program for batch in batches])
-        except DoesNotFitError as error:
-            raise SettingsError(str(error)) from None
+def check_engine(networks: "Networks", found: "Sequence[SharedProgram]", place: Place) -> None:
+    """Raise a `SettingsError` if the on-chip engine is asked for, and cannot run one of these programs."""
+    from recurra.engine.choosing import engine_of
+    from recurra.engine.on_chip.engine import OnChipEngine
+    from recurra.engine.on_chip.fits import DoesNotFitError
+    from recurra.engine.settings import having
+    from recurra.training.sweep import check_on_chip
+
+    engine = engine_of(networks.engine)
+    if isinstance(engine, OnChipEngine) and not _is_here(place):
+        engine = OnChipEngine(interpret=True)  # which needs no GPU: whether other machines have one is not known
+    try:
+        with having(networks.settings):
+            check_on_chip(engine, found)
+    except DoesNotFitError as error:
+        raise SettingsError(str(error)) from None
 
 
 def _is_here(place: Place) -> bool:
@@ -117,7 +119,11 @@ def _is_here(place: Place) -> bool:
 
 
 def networks_of(
-    settings: Sequence[Settings], seeds: Sequence[int], x64: bool | None = None, engine: str | None = None
+    settings: Sequence[Settings],
+    seeds: Sequence[int],
+    x64: bool | None = None,
+    engine: str | None = None,
+    at_once: bool = False,
 ) -> "Networks":
     """A network of each of these settings and seed. `engine` takes the place of that of the settings."""
     import jax
@@ -129,7 +135,7 @@ def networks_of(
     with jax.enable_x64(x64):
         shapes = KnownRows()
         made = [made_of(each, shapes) for each in settings]
-        return Networks(made, seeds, jax.random.key(settings[0].key), engine or settings[0].engine)
+        return Networks(made, seeds, jax.random.key(settings[0].key), engine or settings[0].engine, at_once)
 
 
 def made_of(settings: Settings, shapes: Any) -> "Made":

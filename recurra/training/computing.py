@@ -69,7 +69,7 @@ def compute(order: Order, report: Callable[[int], None] = lambda done: None, ask
             devices.add(passed.device)
             taken, seconds = taken + len(own) * (result.steps - order.start), seconds + result.seconds
             del result  # it holds the states of all of them
-            if order.returns_state:
+            if order.returns_state and not heard.signal:
                 for i, state in zip(own, passed.states_of(len(own)), strict=True):
                     states[i] = state
             if heard.signal:
@@ -84,7 +84,7 @@ def compute(order: Order, report: Callable[[int], None] = lambda done: None, ask
         time.perf_counter() - began - seconds,
         platform.node(),
         ", ".join(sorted(devices)),
-        tuple(states) if order.returns_state else None,
+        tuple(states) if order.returns_state and not heard.signal else None,
         heard.signal,
     )
 
@@ -95,11 +95,13 @@ def _key(order: Order) -> Any:
 
 
 def _engine_for(order: Order) -> Engine:
-    # Faster forms of learners differ by device, and a state may go on elsewhere: it is that of the published form.
-    if order.state is not None or order.returns_state:
-        return ScanEngine(alike=True, specialise=False)
     engine = engine_of(order.engine, alike=True)
-    return replace(engine, among=order.among) if isinstance(engine, AutoEngine) else engine
+    if isinstance(engine, AutoEngine):
+        engine = replace(engine, among=order.among)
+    # Faster forms of learners differ by device, and a state may go on elsewhere: it is that of the published form.
+    if isinstance(engine, AutoEngine | ScanEngine) and (order.state is not None or order.returns_state):
+        engine = replace(engine, specialise=False)
+    return engine
 
 
 class _Passed:
@@ -163,6 +165,8 @@ class Collected:
         self.axes: dict[str, np.ndarray] = {}
         #: the names of the axes after the first ones
         self.dims: dict[str, tuple[str, ...]] = {}
+        #: where networks are that go on later, by the row
+        self.states: dict[tuple[int, ...], State] = {}
 
     def add(self, at: tuple[np.ndarray, ...], outcome: Computed) -> None:
         """The rows of an outcome."""
@@ -170,6 +174,8 @@ class Collected:
             self.axes.setdefault(name, axis)
         for name, array in outcome.values.items():
             self.put(name, at, array, outcome.dims.get(name, ()), BLANK.get(name, np.nan))
+        if outcome.state is not None:
+            self.states |= zip(zip(*(axis.tolist() for axis in at), strict=True), outcome.state, strict=True)
 
     def put(
         self, name: str, at: tuple[np.ndarray, ...], new: np.ndarray, dims: tuple[str, ...] = (), none: Any = np.nan

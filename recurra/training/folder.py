@@ -11,7 +11,7 @@ import functools
 import re
 import secrets
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -20,7 +20,8 @@ import numpy as np
 
 from recurra.saved import archive
 from recurra.saved.archive import SavedFileError
-from recurra.saved.whole_files import InUseError, held, try_place
+from recurra.saved.folders import FolderError, NotKeptError, OwnFolder
+from recurra.saved.whole_files import try_place
 from recurra.training.cases import Identity
 from recurra.training.console import say, warn
 from recurra.training.identity import same_settings
@@ -32,22 +33,6 @@ GROUPS = "groups"
 KIND = "group of a sweep"
 #: what is in front of the names of arrays in a file
 VALUE, AXIS = "value/", "axis/"
-
-
-class FolderError(Exception):
-    """The folder of a sweep cannot be used; the message says why and what to do.
-
-    >>> issubclass(rc.FolderError, Exception)
-    True
-    """
-
-
-class NotKeptError(FolderError):
-    """Something that was computed could not be kept, such as on a full disk. What was kept before is whole.
-
-    >>> issubclass(rc.NotKeptError, rc.FolderError)
-    True
-    """
 
 
 @dataclass(frozen=True)
@@ -63,7 +48,7 @@ class Groups:
     """The groups in a folder."""
 
     def __init__(self, folder: Path):
-        self.folder, self.path = folder, folder / GROUPS
+        self.own, self.path = OwnFolder(folder, GROUPS, "sweep"), folder / GROUPS
         #: what was read already, by the names of files, which never change
         self._read_already: dict[str, Group] = {}
 
@@ -73,34 +58,11 @@ class Groups:
 
         A folder with other files in it is refused, unless the caller has found out that it `is_claimed` for this sweep.
         """
-        with ExitStack() as stack:
-            with self.writing():
-                if self.folder.exists() and not self.folder.is_dir():
-                    raise FolderError(f"{self.folder} is a file: choose a folder.")
-                self.folder.mkdir(parents=True, exist_ok=True)
-                try:
-                    stack.enter_context(held(self.path))
-                except InUseError:
-                    raise FolderError(
-                        f"{self.folder} is in use by another sweep: wait until it has ended, or choose another folder."
-                    ) from None
-                if not is_claimed and (others := self._others()):
-                    raise FolderError(
-                        f"{self.folder} has files in it that belong to no sweep, such as {others[0]}: choose an empty "
-                        "or new folder."
-                    )
+        with self.own.held(alone=not is_claimed):
+            with self.own.writing():
                 self.path.mkdir(exist_ok=True)
                 try_place(self.path / "part")
-            for folder in (self.path, *([self.folder] if is_claimed else [])):
-                for left in folder.glob(".*.partial"):  # by a job that was killed
-                    with suppress(OSError):
-                        left.unlink()
             yield
-
-    def _others(self) -> list[str]:
-        """What is in the folder beside groups, and files that hold a lock or are being written."""
-        names = sorted(each.name for each in self.folder.iterdir())
-        return [name for name in names if name != GROUPS and not name.startswith(f".{GROUPS}.")]
 
     def keep(self, order: Order, outcome: Computed, identities: list[Identity]) -> None:
         """Keep a finished order; `identities` are those of the cases of all points."""
@@ -121,7 +83,7 @@ class Groups:
             "versions": order.versions,
         }
         path = self.path / f"{len(order.members)}-{secrets.token_hex(8)}.safetensors"
-        with self.keeping("What was computed"):
+        with self.own.keeping("What was computed"):
             archive.write(path, KIND, arrays, document)
 
     def refuse_old(self) -> None:
@@ -159,28 +121,6 @@ class Groups:
         outcome = Computed(part(VALUE), part(AXIS), dims, *told)  # pyright: ignore[reportArgumentType]
         return Group(known, outcome, made_with)
 
-    @contextmanager
-    def keeping(self, what: str) -> Iterator[None]:
-        """Write `what` while it lasts: `NotKeptError` if that fails."""
-        try:
-            yield
-        except OSError as error:
-            raise NotKeptError(
-                f"{what} could not be kept in {self.folder}: {error.strerror or error}. What was kept before is whole. "
-                "Make room for it, and the same call goes on."
-            ) from None
-
-    @contextmanager
-    def writing(self) -> Iterator[None]:
-        """Prepare the folder while it lasts: `FolderError` if it cannot be written."""
-        try:
-            yield
-        except OSError as error:
-            raise FolderError(
-                f"{self.folder} cannot be written: {error.strerror or error}. Make it writable, or choose another "
-                "folder."
-            ) from None
-
 
 class Kept:
     """What a folder has of the networks of a sweep, as a context in which more is kept.
@@ -205,7 +145,7 @@ class Kept:
 
     def places(self, group: Group) -> list[tuple[tuple[int, int], int]]:
         """The networks of a group that the sweep has: their places, as (point, seed's column), and their rows."""
-        columns = {seed: column for column, seed in enumerate(self._networks.seeds)}
+        columns = self._networks.columns
         is_other = group.versions != versions()
         found = []
         for row, (identity, seed) in enumerate(group.known_as):
@@ -242,7 +182,7 @@ class Kept:
         if others and not self._has_warned:
             self._has_warned = True
             told = "; ".join(f"{count:,} networks with {name}" for name, count in others.items())
-            line = f"Some networks in {self.groups.folder} were computed with other versions: {told}. "
+            line = f"Some networks in {self.groups.own.path} were computed with other versions: {told}. "
             warn(f"{line}{same_settings(unknown)}, and they are taken as they are; their last bits may differ.")
 
     def has_all(self) -> bool:

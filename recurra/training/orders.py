@@ -5,8 +5,9 @@ keeps one worker busy when the others have ended. How fast a program is comes ou
 """
 
 import functools
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import equinox as eqx
 import jax
@@ -34,6 +35,14 @@ SHARE = 3
 PROBE_SECONDS, PROBE_STEPS = 0.5, 64
 
 
+class Stage(NamedTuple):
+    """A part of the way: to step `stop`, from step `start`, where the `states` of networks are by point and column."""
+
+    stop: int
+    start: int = 0
+    states: Mapping[tuple[int, ...], State] = {}
+
+
 @dataclass
 class Batch:
     """Networks that share a program and the number of steps, each as the number of its point and its seed."""
@@ -43,6 +52,8 @@ class Batch:
     members: list[tuple[int, int]]
     #: how many there are in all, also those that are done already
     among: int
+    #: the part of the way that they take; None: all of it
+    stage: Stage | None = None
     #: network-steps a second and order, once they are known
     pace: float | None = None
 
@@ -62,6 +73,8 @@ class Networks:
         at_once: bool = False,
     ):
         self.made, self.seeds, self.key, self.engine, self._at_once = made, seeds, key, engine, at_once
+        #: the column of each seed where networks are laid out as (point, seed)
+        self.columns = {seed: column for column, seed in enumerate(seeds)}
         for each in made:
             arguments.warn_if_short(each.case.learner, each.case.steps - each.case.task.horizon)
         #: JAX's settings, which are those of all orders
@@ -79,8 +92,8 @@ class Networks:
         with having(self.settings):
             return identities(self.made, self.programs, self.key)
 
-    def batches(self, done: Collection[tuple[int, int]] = ()) -> list[Batch]:
-        """What is to be computed, by program."""
+    def batches(self, done: Collection[tuple[int, int]] = (), stage: Stage | None = None) -> list[Batch]:
+        """What is to be computed, by program: without networks that are `done`, and to the end of the `stage`."""
         found: list[Batch] = []
         for program in self.programs:
             by_steps: dict[int, list[int]] = {}
@@ -89,7 +102,8 @@ class Networks:
             for steps, points in by_steps.items():
                 missing = [(point, seed) for point in points for seed in self.seeds if (point, seed) not in done]
                 if missing:
-                    batch = Batch(program, steps, missing, len(points) * len(self.seeds))
+                    takes = steps if stage is None else stage.stop - stage.start
+                    batch = Batch(program, takes, missing, len(points) * len(self.seeds), stage)
                     found.append(batch)
                     self._batch_of |= dict.fromkeys(points, batch)
         return found
@@ -102,33 +116,28 @@ class Networks:
             while first < len(batch.members):
                 some = batch.members[first : first + self._size(batch, left)]
                 first, left = first + len(some), left - len(some)
-                yield replace(self.order(some), gains=gains, among=batch.among)
+                yield replace(self.order(some, batch.stage), gains=gains, among=batch.among)
 
-    def order(
-        self,
-        members: Sequence[tuple[int, int]],
-        stop: int | None = None,
-        start: int = 0,
-        state: tuple[State, ...] | None = None,
-        returns_state: bool = False,
-    ) -> Order:
-        """An order for some networks, to their last step or to the step `stop`."""
+    def order(self, members: Sequence[tuple[int, int]], stage: Stage | None = None) -> Order:
+        """An order for some networks, to their last step or to the end of a stage."""
         points = list(dict.fromkeys(point for point, _ in members))
         row = {point: i for i, point in enumerate(points)}
         made = [self.made[point] for point in points]
+        last = made[0].case.steps
+        stop, start, states = Stage(last) if stage is None else stage
         return Order(
             cases=Sent(made, self._programs_of(points)),
             points=tuple(points),
             members=tuple(Member(row[point], seed) for point, seed in members),
-            stop=made[0].case.steps if stop is None else stop,
+            stop=stop,
             key=(np.asarray(jax.random.key_data(self.key)), str(jax.random.key_impl(self.key))),
             versions=versions(),
             engine=self.engine,
             learners=tuple(sorted({each.case.learner.about.id for each in made})),
             settings=self.settings,
             start=start,
-            state=state,
-            returns_state=returns_state,
+            state=tuple(states[point, self.columns[seed]] for point, seed in members) if start else None,
+            returns_state=stop < last,
         )
 
     def _programs_of(self, points: Sequence[int]) -> list[SharedProgram]:
@@ -158,7 +167,7 @@ class Networks:
         some = batch.members[: 2 * FIXED_MEMBERS * cores()]
         steps, compiling = PROBE_STEPS, None
         while True:
-            found = compute(self.order(some, min(steps, batch.steps)))
+            found = compute(replace(self.order(some), stop=min(steps, batch.steps)))
             compiling = found.compile_seconds if compiling is None else compiling
             if found.seconds >= PROBE_SECONDS or steps >= batch.steps:
                 return len(some) * min(steps, batch.steps) / max(found.seconds, 1e-6), compiling
@@ -169,13 +178,13 @@ class Networks:
             return MOST
         wanted = FIRST_STEPS / batch.steps if batch.pace is None else SECONDS * batch.pace / batch.steps
         fair = -(-left // (SHARE * self.workers)) if self.workers > 1 else left
-        return max(LEAST, min(int(wanted), fair, MOST))
+        return min(-(-max(min(int(wanted), fair), 1) // LEAST) * LEAST, MOST)  # engines compute groups of so many
 
     def _gains(self, batch: Batch) -> bool:
         """Whether an accelerator is faster than the cores, as the engine judges it."""
         with having(self.settings):
             carry, _ = eqx.filter_eval_shape(batch.program.experiment[0].traced.init, jax.random.key(0))
-        return not cores_are_faster(bytes_of(carry), len(batch.members), 1)
+        return not cores_are_faster(bytes_of(carry), batch.among, 1)
 
 
 def network_steps(batches: Sequence[Batch]) -> int:

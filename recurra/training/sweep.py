@@ -180,13 +180,6 @@ def found_of(networks: Networks, kept: Kept | None = None) -> Collected:
     return found
 
 
-def _enter(found: Collected, places: Sequence[tuple[int, int]], outcome: Computed, among: int) -> None:
-    """Note the outcome of the networks at these places, (point, seed's column), which were computed `among` so many."""
-    at = tuple(np.array(places).T)
-    found.add(at, outcome)
-    found.put("seconds", at, np.full(len(places), outcome.seconds / among))
-
-
 def carry_out(
     networks: Networks,
     found: Collected,
@@ -196,12 +189,12 @@ def carry_out(
     show: bool | Report,
     raises: bool = False,
 ) -> Ended:
-    """Compute the networks that are not in `found` yet, and keep each order as it is finished. This runs every sweep.
+    """Compute the networks that are not in `found` yet, and keep each order as it is finished.
 
-    Each outcome is entered into `found`, also that of an order which a signal has cut short. An order that fails costs
-    its networks; where it `raises`, the sweep ends with the order's error, if that was raised in this process.
+    An order that fails costs its networks; where it `raises`, the sweep ends with the order's error, if that was raised
+    in this process.
     """
-    batches, columns = networks.batches(done(networks, found)), {seed: i for i, seed in enumerate(networks.seeds)}
+    batches = networks.batches(done(networks, found))
     failures: list[tuple[Order, Failure]] = []
     with (
         nullcontext() if kept is None else kept,
@@ -209,17 +202,11 @@ def carry_out(
         show_progress(label, network_steps(batches), show, "network-steps") as report,
         place,
     ):
-        for order, outcome in computed(networks, batches, place, asked, report):
-            if isinstance(outcome, Failure):
-                if raises and outcome.error is not None:
-                    raise outcome.error
-                failures.append((order, outcome))
-                say(f"{order.label()} failed: {outcome.reason}. The sweep goes on without them.")
-                continue
-            places = [(order.points[member.row], columns[member.seed]) for member in order.members]
-            _enter(found, places, outcome, len(places))
-            if kept is not None and outcome.signal is None:
-                kept.keep(order, outcome)
+        for order, failure in compute_all(networks, batches, found, place, asked, report, kept):
+            if raises and failure.error is not None:
+                raise failure.error
+            failures.append((order, failure))
+            say(f"{order.label()} failed: {failure.reason}. The sweep goes on without them.")
     return Ended(asked.signal, failures)
 
 
@@ -229,10 +216,20 @@ def done(networks: Networks, found: Collected) -> set[tuple[int, int]]:
     return {(point, networks.seeds[column]) for point, column in places}
 
 
-def computed(
-    networks: Networks, batches: Sequence[Batch], place: Place, asked: Asked, report: Callable[[int], None]
-) -> Iterator[tuple[Order, Computed | Failure]]:
-    """Each order of these networks with what it came to, in any sequence. `report` is told of network-steps."""
+def compute_all(
+    networks: Networks,
+    batches: Sequence[Batch],
+    found: Collected,
+    place: Place,
+    asked: Asked,
+    report: Callable[[int], None] = lambda done: None,
+    kept: Kept | None = None,
+) -> Iterator[tuple[Order, Failure]]:
+    """Compute networks at a place, and yield the orders that fail. This runs every sweep, and every search.
+
+    Each outcome is entered into `found`, also that of an order which a signal has cut short; those of whole orders are
+    `kept` too. `report` is told of network-steps.
+    """
     networks.workers, taken = place.workers(), 0
 
     def during(done: int) -> None:
@@ -243,12 +240,24 @@ def computed(
 
     # Elsewhere the function is imported by its name.
     work = functools.partial(compute, report=during, asked=asked) if isinstance(place, Local) else compute
-    for order, found in place.each(work, networks.orders(batches), asked):
+    for order, outcome in place.each(work, networks.orders(batches), asked):
         taken += order.steps
-        if isinstance(found, Computed):
-            networks.learn(order, found)
-        yield order, found
+        if isinstance(outcome, Failure):
+            yield order, outcome
+        else:
+            networks.learn(order, outcome)
+            places = [(order.points[member.row], networks.columns[member.seed]) for member in order.members]
+            _enter(found, places, outcome, len(places))
+            if kept is not None and outcome.signal is None:
+                kept.keep(order, outcome)
         report(taken)
+
+
+def _enter(found: Collected, places: Sequence[tuple[int, int]], outcome: Computed, among: int) -> None:
+    """Note the outcome of the networks at these places, (point, seed's column), which were computed `among` so many."""
+    at = tuple(np.array(places).T)
+    found.add(at, outcome)
+    found.put("seconds", at, np.full(len(places), outcome.seconds / among))
 
 
 def _place_of(place: Any) -> Place:

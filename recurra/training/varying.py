@@ -11,7 +11,7 @@ import math
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import numpy as np
@@ -19,8 +19,10 @@ import optax
 
 from recurra import checks
 from recurra.cells.stack import Stack
+from recurra.checks import Part
 from recurra.learners import LEARNERS
 from recurra.learners.base import Learner
+from recurra.network import Network
 from recurra.step.optimizers import Injected, floating
 from recurra.training.aliases import ALIASES, is_number, path_of
 from recurra.training.choices import choices_of, fields_of, table_of
@@ -70,29 +72,6 @@ class Values:
 
 class NoEffectError(ValueError):
     """There is nothing at a path, so that a setting has no effect."""
-
-
-def chosen(path: str, word: Any, choices: Mapping[str, Any], replaces: Any, fields: Mapping[str, Any]) -> Any:
-    """What a name stands for, where there are such `choices`; any other value as it is.
-
-    A part has its defaults. What has none it takes from the given `fields`, or from the part that it `replaces`, whose
-    type it has too.
-    """
-    if not choices or not isinstance(word, str):
-        return word
-    kind = choices[checks.one_of(f"A name in `vary[{path!r}]`", word, choices)]
-    if not isinstance(kind, type):
-        return kind
-    needed = [name for name, each in fields_of(kind).items() if each.default is dataclasses.MISSING]
-    taken = [name for name in (*needed, "dtype") if name in fields_of(kind) and hasattr(replaces, name)]
-    own = {name: getattr(replaces, name) for name in taken} | {n: fields[n] for n in needed if n in fields}
-    if lacking := [name for name in needed if name not in own]:
-        made = f"recurra.{kind.__name__}({', '.join(f'{name}=...' for name in lacking)})"
-        raise ValueError(
-            f"`vary[{path!r}]` has {word!r}, which has no default for {' and '.join(lacking)}: give the part itself "
-            f"with its name, as {{{word!r}: {made}}} does."
-        )
-    return kind(**own)
 
 
 def label(path: str, value: Any) -> Any:
@@ -181,87 +160,181 @@ def _grid(values: dict[str, Values]) -> SweepPoints:
 def with_settings(
     arguments: dict[str, Any], settings: Mapping[str, Any], left_out: dict[str, NoEffectError] | None = None
 ) -> dict[str, Any]:
-    """The arguments with other settings. Shorter paths come first, so that a learner may vary with a field of it.
+    """The arguments with other settings. Each part is made once, with all that is given for it: its own checks apply.
 
     A setting that has no effect is noted in `left_out`, if that is given and what comes before it in its path varies.
     """
-    paths = {given: path_of(given) for given in settings}
-    of = lambda path: {each.rpartition(".")[2]: settings[n] for n, each in paths.items() if each.startswith(f"{path}.")}
-    for given, path in sorted(paths.items(), key=lambda pair: pair[1].count(".")):
+    paths = {path_of(given): given for given in settings}
+    found: dict[str, dict[Below, Given]] = {}
+    for path, given in paths.items():
         name, *rest = path.split(".")
         if name not in arguments:
             choices = [*arguments, *ALIASES]
             near = get_close_matches(name, choices, n=1)
             meant = f"did you mean {near[0]!r}? C" if near else "c"
             raise ValueError(f"`vary` has {given!r}, and `{name}` cannot vary: {meant}hoose from {', '.join(choices)}.")
-        try:
-            if name == "learner" and rest and rest[0] in LEARNERS:
-                _check_learner(arguments[name], rest.pop(0), given)
-            value = settings[given] if rest else chosen(given, settings[given], table_of(name), None, of(path))
-            new = replaced(arguments[name], rest, value, given, of(path))
-        except NoEffectError as error:
-            if left_out is None or not any(path.startswith(f"{other}.") for other in paths.values()):
-                raise
-            left_out[given] = error
-        else:
-            arguments = {**arguments, name: new}
-    return arguments
+        found.setdefault(name, {})[tuple(rest)] = Given(given, settings[given])
+    changes = _Changes()
+    made = {name: changes.made(arguments[name], each, table_of(name)) for name, each in found.items()}
+    for path, given in paths.items():
+        if given not in changes.used:
+            if left_out is None or not any(path.startswith(f"{other}.") for other in paths):
+                raise changes.errors[given]
+            left_out[given] = changes.errors[given]
+    return {**arguments, **made}
 
 
-def _check_learner(learner: Learner, name: str, path: str) -> None:
-    """Raise unless a setting of one learner alone meets this learner."""
-    if learner.about.id != name:
-        raise NoEffectError(
-            f"`vary` has {path!r}, which has no effect where the learner is {learner.about.id!r}: leave it out there, "
-            f"or vary `learner` too, with {name!r} among its values."
-        )
+#: the segments of a path below a part
+Below = tuple[str, ...]
 
 
-def replaced(part: Any, names: list[str], value: Any, path: str, fields: Mapping[str, Any]) -> Any:
-    """A part of an experiment with one of its fields, or fields of fields, replaced. Its own checks apply.
+class Given(NamedTuple):
+    """What is given for a setting, and what that is called there."""
 
-    Where the value is a name, `fields` are those that vary of the part that it stands for.
-    """
-    if not names:
-        return value
-    name, *rest = names
-    if name == "learning_rate" and not rest and isinstance(part, float | int):
-        return value  # a bare learning rate is an optimizer of this one number
-    known = _fields(part)
-    if name not in known:
+    name: str
+    value: Any
+
+
+class _Changes:
+    """Makes parts with other settings, and notes which of these have an effect, and why others have none."""
+
+    def __init__(self) -> None:
+        self.used: set[str] = set()
+        self.errors: dict[str, NoEffectError] = {}
+
+    def made(
+        self,
+        part: Any,
+        settings: Mapping[Below, Given],
+        choices: Mapping[str, Any],
+        owner: Any = None,
+        is_default: bool = False,
+    ) -> Any:
+        """A part of an experiment, or what takes its place, with these settings of it and of its fields.
+
+        By `choices` it may be given by its name. `owner` has it in a field, where nobody chose it if it `is_default`.
+        """
+        fields: dict[str, dict[Below, Given]] = {}
+        for (name, *rest), given in ((path, given) for path, given in settings.items() if path):
+            fields.setdefault(name, {})[tuple(rest)] = given
+        if () in settings:
+            self.used.add(settings[()].name)
+            part = self._chosen(part, settings[()], choices, fields, owner)
+        elif is_default and not fields.keys() <= _fields(part).keys():
+            # A field of one part alone says which part is meant, as `density` does.
+            fits = lambda kind: isinstance(kind, type) and {*_needed(kind)} <= fields.keys() <= fields_of(kind).keys()
+            if word := next((word for word, kind in choices.items() if fits(kind)), None):
+                part = self._chosen(part, next(iter(settings.values()))._replace(value=word), choices, fields, owner)
+        if isinstance(part, Learner):
+            fields = self._of_learner(part, fields)
+        if isinstance(part, Stack):
+            fields = self._of_layers(part, fields)
+        if isinstance(part, float | int) and fields.keys() == {"learning_rate"}:
+            return self.made(part, fields["learning_rate"], {})  # a bare learning rate is an optimizer of this number
+        known, new = _fields(part), {}
+        for name, each in fields.items():
+            if name in known:
+                is_default = isinstance(part, Part) and known[name] is fields_of(type(part))[name].default
+                new[name] = self.made(known[name], each, _choices(part, name), part, is_default)
+            else:
+                self._note(part, name, known, each)
+        return _with(part, new) if new else part
+
+    def _note(self, part: Any, name: str, known: Collection[str], settings: Mapping[Below, Given]) -> None:
+        """Note that a part has no such field."""
         what = type(part).__name__ if known else f"{part!r:.60}"
         choice = f"choose from {', '.join(known)}" if known else _advice(part)
-        raise NoEffectError(f"`vary` has {path!r}, and {what} has no setting `{name}`: {choice}.")
-    if isinstance(part, optax.GradientTransformation):
-        return Injected(part, {name: floating(value)})
-    if isinstance(part, Injected):
-        return Injected(part.rule, {**part.numbers, name: floating(value)})
-    if isinstance(part, Mapping):
-        return {**part, name: replaced(part[name], rest, value, path, fields)}
-    if isinstance(part, tuple):
-        place = int(name)
-        return (*part[:place], replaced(part[place], rest, value, path, fields), *part[place + 1 :])
-    old = getattr(part, name)
-    if not rest and name != "dtype":
-        value = chosen(path, value, choices_of(type(part), name), old, fields)
-    new = replaced(old, rest, value, path, fields)
-    if isinstance(part, Stack) and name == "cells":
-        return Stack.fitting(new, part.skip)
-    if isinstance(part, Stack):
-        return Stack(*part.cells, skip=new)
-    return dataclasses.replace(part, **{name: new})
+        for given in settings.values():
+            error = NoEffectError(f"`vary` has {given.name!r}, and {what} has no setting `{name}`: {choice}.")
+            self.errors.setdefault(given.name, error)
+
+    def _of_learner(self, learner: Learner, fields: dict[str, dict[Below, Given]]) -> dict[str, dict[Below, Given]]:
+        """The fields of a learner, of which some settings may be for one learner alone, named with it."""
+        own = {name: each for name, each in fields.items() if name not in LEARNERS}
+        for name in fields.keys() - own.keys():
+            for (field, *rest), given in fields[name].items():
+                if name == learner.about.id:
+                    own[field] = {**own.get(field, {}), tuple(rest): given}
+                    continue
+                self.errors[given.name] = NoEffectError(
+                    f"`vary` has {given.name!r}, which has no effect where the learner is {learner.about.id!r}: leave "
+                    f"it out there, or vary `learner` too, with {name!r} among its values."
+                )
+        return own
+
+    def _of_layers(self, stack: Stack, fields: dict[str, dict[Below, Given]]) -> dict[str, dict[Below, Given]]:
+        """The fields of a stack. What it does not have is that of each layer, unless the layer has its own."""
+        own = {name: each for name, each in fields.items() if name in _fields(stack)}
+        of_all = {(name, *rest): given for name in fields.keys() - own.keys() for rest, given in fields[name].items()}
+        layers = {(str(layer), *rest): given for layer in range(len(stack.cells)) for rest, given in of_all.items()}
+        return own | {"cells": {**layers, **own.get("cells", {})}} if layers else own
+
+    def _chosen(
+        self, part: Any, given: Given, choices: Mapping[str, Any], fields: dict[str, dict[Below, Given]], owner: Any
+    ) -> Any:
+        """What a name stands for; any other value as it is.
+
+        A part has its defaults. What has none is among the `fields` that are given, or as in the part that was there,
+        whose type it has too.
+        """
+        if not choices or not isinstance(given.value, str):
+            return given.value
+        kind = choices[checks.one_of(f"A name in `vary[{given.name!r}]`", given.value, choices)]
+        if not isinstance(kind, type):
+            return kind
+        needed = _needed(kind)
+        taken = [name for name in (*needed, "dtype") if name in fields_of(kind) and hasattr(part, name)]
+        own = {name: getattr(part, name) for name in taken}
+        if "itself" in fields_of(kind):  # as is usual, a spiking unit with sparse weights does not hear itself
+            own["itself"] = getattr(owner, "smooth", True)
+        own |= {name: fields[name][()].value for name in needed if () in fields.get(name, {})}
+        if lacking := [name for name in needed if name not in own]:
+            made = f"recurra.{kind.__name__}({', '.join(f'{name}=...' for name in lacking)})"
+            raise ValueError(
+                f"`vary[{given.name!r}]` has {given.value!r}, which has no default for {' and '.join(lacking)}: give "
+                f"the part itself with its name, as {{{given.value!r}: {made}}} does."
+            )
+        return kind(**own)
 
 
-def _fields(part: Any) -> list[str]:
-    if isinstance(part, Injected):
-        return Injected.names_of(part.rule)
-    if isinstance(part, optax.GradientTransformation):
-        return Injected.names_of(part)
-    if isinstance(part, Mapping):
-        return [str(name) for name in part]
-    if isinstance(part, tuple):
-        return [str(place) for place in range(len(part))]
-    return list(fields_of(type(part))) if dataclasses.is_dataclass(part) else []
+def _fields(part: Any) -> dict[str, Any]:
+    """What a setting may lead to within a part, with what is there."""
+    match part:
+        case Injected() | optax.GradientTransformation():
+            return dict.fromkeys(Injected.names_of(part.rule if isinstance(part, Injected) else part))
+        case Mapping():
+            return {str(name): each for name, each in part.items()}
+        case tuple():
+            return {str(place): each for place, each in enumerate(part)}
+    return {name: getattr(part, name) for name in fields_of(type(part))} if dataclasses.is_dataclass(part) else {}
+
+
+def _needed(kind: type) -> list[str]:
+    """The fields of a class that have no default."""
+    return [name for name, each in fields_of(kind).items() if each.default is dataclasses.MISSING]
+
+
+def _choices(part: Any, name: str) -> Mapping[str, Any]:
+    """What may stand in a field by its name."""
+    if isinstance(part, tuple):  # layers
+        return choices_of(Network, "cell")
+    return choices_of(type(part), name) if isinstance(part, Part) and name != "dtype" else {}
+
+
+def _with(part: Any, new: dict[str, Any]) -> Any:
+    """A part with some of its fields replaced."""
+    match part:
+        case Injected():
+            return Injected(part.rule, part.numbers | {name: floating(value) for name, value in new.items()})
+        case optax.GradientTransformation():
+            return Injected(part, {name: floating(value) for name, value in new.items()})
+        case Mapping():
+            return {**part, **new}
+        case tuple():
+            return tuple(new.get(str(place), each) for place, each in enumerate(part))
+        case Stack():
+            return Stack.fitting(new.get("cells", part.cells), new.get("skip", part.skip))
+    return dataclasses.replace(part, **new)
 
 
 def _advice(part: Any) -> str:

@@ -13,6 +13,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import recurra as rc
 from learning_standin import Standin
 from recurra.cli.learning import files, run
 from recurra.saved.archive import read, write
@@ -353,7 +354,7 @@ def test_files_of_others_are_not_overwritten(learn):
         (("--coverage", "nan"), "between 0 and 1"),
         (("--learning-rate", "-1"), "above 0"),
         (("--learner", "ouro"), "did you mean 'uoro'?"),
-        (("--cell", "transformer"), "choose from rnn, gru, lstm"),
+        (("--cell", "transformer"), f"hoose from {', '.join(rc.CELLS)}."),
         (("--on-bad", "panic"), "choose from stop, skip"),
         (("--horizon", "-1"), "--horizon"),
         (("--demo", "sea"), "Name one input"),

@@ -72,7 +72,7 @@ def test_alike_members_go_in_groups_that_depend_on_the_program_alone(monkeypatch
     for learner, n, size in ((rc.RFLO(), 4, tuning.FIXED_MEMBERS), (rc.FutureBPTT(T=3), 4, 1), (rc.RFLO(), 80, 1)):
         whole = experiment(rc.Network(rc.RNN(2, n), 2), learner, rc.Add(1, 2)).traced
         plans = [plan.plan(whole, jax.random.key(0), count, "cpu", rc.ScanEngine(alike=True)) for count in (1, 5, 900)]
-        assert {(each.size, each.capacity) for each in plans} == {(size, plans[0].capacity)}
+        assert {(each.size, each.chunk) for each in plans} == {(size, plans[0].chunk)}
 
 
 def test_a_call_has_room_for_a_stride_of_an_accelerator_if_that_is_not_too_much():

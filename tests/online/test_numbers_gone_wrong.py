@@ -327,7 +327,16 @@ def test_keys_may_be_numbers_or_keys_of_jax():
 
 
 def test_names_that_a_forecaster_does_not_know():
-    with pytest.raises(ValueError, match="`cell` must be 'rnn', 'gru' or 'lstm', and is 'transformer'"):
+    with pytest.raises(ValueError, match=r"`cell` must be 'alif', .* and is 'transformer'"):
         rc.forecaster(n_in=1, cell="transformer")
     with pytest.raises(ValueError, match=r"`learner` must be 'rtrl', 'uoro', .* and is 'adam'"):
         rc.forecaster(n_in=1, learner="adam")
+
+
+@pytest.mark.parametrize("cell", ["min-gru", pytest.param("lif", marks=pytest.mark.slow)])
+def test_a_forecaster_has_any_registered_cell(cell):
+    model = rc.forecaster(n_in=1, cell=cell, n=4, lags=2)
+    assert isinstance(model.step.learning.network.cell, rc.CELLS[cell])
+    series = np.sin(np.arange(200) / 7)[:, None]
+    predictions = model.learn_many(series, series)
+    assert np.abs(predictions[150:-1] - series[151:]).max() < 0.1

@@ -102,7 +102,7 @@ def test_the_whole_study(tmp_path):
     [
         (["reproduce", "fig1"], "There is no target fig1. The targets are: table1"),
         (["reproduce", "--profile", "huge"], "The profiles are: quick, paper"),
-        (["reproduce", "--out", "mine"], "did not make"),
+        (["reproduce", "--out", "mine"], "belong to no reproduction"),
         (["beyond", "fig1"], "There is no target fig1. The targets are: demands"),
         (["beyond", "--profile", "paper"], "The profiles are: quick, full"),
         (["reproduce", "--seeds", "1"], "`seeds` must be at least 2"),
@@ -240,7 +240,7 @@ def test_a_folder_is_for_one_job_at_a_time(tmp_path):
     store = Store(tmp_path / "runs")
     store.remember({"profile": dataclasses.asdict(TINY)})
     (tmp_path / "runs" / "runs" / ".killed.safetensors.1234.partial").touch()
-    with store.held():
+    with store.own.held():
         for command in (
             lambda: report_command(store.directory),
             lambda: run_command(REPRODUCTION, [], "tiny", store.directory),

@@ -209,7 +209,7 @@ def test_truth_values_are_numbers_and_nan_and_none_are_missing():
     ("settings", "words"),
     [
         ({"learner": "magic"}, r"`learner` of RNNRegressor must be 'rtrl', .* or 'e-prop-3', and is 'magic'"),
-        ({"cell": "cnn"}, "'rnn', 'gru' or 'lstm', and is 'cnn'"),
+        ({"cell": "cnn"}, "or 'nonlinear-rtu', and is 'cnn'"),
         ({"readout": "lasso"}, "'rls' or 'descent', and is 'lasso'"),
         ({"absent": "gone"}, "'mean' or 'zero', and is 'gone'"),
         ({"n": 0}, "`n` of RNNRegressor must be at least 1, and is 0"),
@@ -223,6 +223,12 @@ def test_truth_values_are_numbers_and_nan_and_none_are_missing():
 def test_wrong_parameters_are_named(settings, words):
     with pytest.raises(ValueError, match=words):
         RNNRegressor(**settings)
+
+
+def test_a_learner_that_does_not_go_with_the_cell_is_refused_at_once():
+    with pytest.raises(TypeError, match="KeRNL"):
+        RNNRegressor(learner="kernl", cell="alif")
+    RNNRegressor(learner="kernl", cell="gru")
 
 
 def test_a_forecaster_says_what_it_needs():

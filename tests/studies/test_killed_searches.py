@@ -46,10 +46,10 @@ class Stopped(Noisy):
 
     after = 0
 
-    def advance(self, handle, rows, stop):
+    def advance(self, points, seeds, stop):
         if len(self.calls) == self.after:
             raise KeyboardInterrupt
-        return super().advance(handle, rows, stop)
+        return super().advance(points, seeds, stop)
 
 
 def test_the_same_search_twice_is_the_same(tmp_path, whole):
@@ -177,14 +177,14 @@ def test_trials_that_another_takes_over_are_an_error(tmp_path):
     """As on a file system without locks, where a living process looks like a dead one."""
 
     class Robbed(Noisy):
-        def advance(self, handle, rows, stop):
+        def advance(self, points, seeds, stop):
             if len(self.calls) == 1:
                 with optuna_silenced():
                     [summary] = optuna.get_all_study_summaries(open_storage(tmp_path))
                     study = optuna.load_study(study_name=summary.study_name, storage=open_storage(tmp_path))
                     for trial in study.get_trials(states=(TrialState.RUNNING,)):
                         study.tell(trial.number, state=TrialState.FAIL)
-            return super().advance(handle, rows, stop)
+            return super().advance(points, seeds, stop)
 
     with pytest.raises(TuningError, match="file system without locks"):
         search(tmp_path, Robbed())

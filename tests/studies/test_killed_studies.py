@@ -16,9 +16,9 @@ import xarray
 import recurra as rc
 from places_processes import nobody_left, scheduler, worker
 from processes import PROGRAM, in_a_process
+from recurra.saved.folders import FolderError
 from recurra.studies.folder import Folder
 from recurra.studies.study import Study
-from recurra.training.folder import FolderError
 
 #: eight programs, each of which takes about a second to compile, and two orders of each
 STUDY = """learners = ["rflo", "uoro"]

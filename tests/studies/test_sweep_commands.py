@@ -21,17 +21,16 @@ from recurra.engine.choosing import AutoEngine
 from recurra.engine.on_chip.fits import DoesNotFitError
 from recurra.engine.settings import having
 from recurra.saved import archive, whole_files
+from recurra.saved.folders import FolderError
 from recurra.studies import folder as folders
 from recurra.studies.folder import Folder
 from recurra.studies.parts import build
 from recurra.studies.settings import SettingsError
 from recurra.studies.study import Study
 from recurra.studies.sweep import Sweep
-from recurra.training import computing
 from recurra.training import folder as groups_of_folders
 from recurra.training import orders as sweeping
 from recurra.training import sweep as work
-from recurra.training.folder import FolderError
 from recurra.training.places.base import Failure
 from recurra.training.places.dask import Cluster
 
@@ -718,11 +717,11 @@ def _sweep_of_search(recurra, tmp_path):
 def test_a_search_that_cannot_be_computed_or_kept(recurra, tmp_path, monkeypatch):
     (tmp_path / "search.toml").write_text(SEARCH)
 
-    def failing(order, report=None):
+    def failing(order, report=None, asked=None):
         raise MemoryError("it is too large")
 
     with monkeypatch.context() as patch:
-        patch.setattr(computing, "compute", failing)
+        patch.setattr(work, "compute", failing)
         status, _, said = recurra("tune", "search.toml", "--out", "tuned")
     assert status == 1
     assert "it is too large" in one_line(said)
@@ -812,31 +811,23 @@ def test_machines_elsewhere_may_have_a_gpu(tmp_path):
 
 
 @pytest.mark.usefixtures("no_pages")
-@pytest.mark.parametrize("name", ["engine", "set.engine"])
-def test_a_search_on_chip_is_refused(recurra, tmp_path, name):
-    (tmp_path / "search.toml").write_text(SEARCH.replace("n = 3", f'{name} = "on-chip"\nn = 3'))
-    status, _, said = recurra("tune", "search.toml", "--out", "tuned")
+def test_a_search_runs_on_the_engine_that_is_asked_for(recurra, tmp_path, monkeypatch):
+    """Kernels are played on the cores here, where `auto` would never take them."""
+    (tmp_path / "search.toml").write_text(SEARCH.replace("n = 3", 'engine = "on-chip"\nn = 3'))
+    status, _, said = recurra("tune", "search.toml", "--out", "refused")
     assert status == 2
-    assert one_line(said).startswith("error: search.toml, line 2: `engine` is 'on-chip'")
-    assert "go on from their states" in said
-    assert 'engine = "scan"' in said
-    assert not os.path.exists("tuned")
-
-
-@pytest.mark.usefixtures("no_pages")
-def test_a_whole_search_runs_on_one_engine(recurra, tmp_path, monkeypatch):
-    """Where `auto` would take the on-chip engine, as on a GPU, finalists run in compiled loops as trials do."""
-    chip = rc.OnChipEngine(alike=True)
+    assert "needs an NVIDIA GPU" in one_line(said)
+    ran, prepare = [], rc.OnChipEngine.prepare
+    monkeypatch.setattr(rc.OnChipEngine, "prepare", lambda *given: ran.append(given[0]) or prepare(*given))
+    chip = rc.OnChipEngine(alike=True, interpret=True)
     monkeypatch.setattr(AutoEngine, "choose", lambda *_: (chip, "the test says so"))
     (tmp_path / "search.toml").write_text(f"{SEARCH}rungs = 2\n")
     status, _, said = recurra("tune", "search.toml", "--out", "tuned")
     assert status == 0, said
+    assert set(ran) == {chip}
     [found] = json.loads(recurra("show", "tuned", "--json")[1])
     assert len(found["finalists"]) > 1
     assert np.isfinite(found["chosen"]["losses"]).all()
-    status, _, said = recurra("sweep", "study.toml", "--out", "out")  # the control: there is no GPU for it here
-    assert status == 1
-    assert "DoesNotFitError" in said
 
 
 # Options

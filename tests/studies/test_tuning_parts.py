@@ -23,7 +23,7 @@ from recurra.studies.tuning.sampling import (
     spread,
 )
 from recurra.studies.tuning.tuned import TuningError
-from tuning_standin import BOTH, CASE, MIXED, RATE, Bounds, Noisy, tuned
+from tuning_standin import BOTH, CASE, MIXED, RATE, Bounds, Noisy, NoisyNetworks, tuned
 
 NAN = math.nan
 
@@ -217,23 +217,25 @@ def test_importance_needs_trials_and_settings():
 
 
 class Strict(Noisy):
-    """Checks how it is asked: rows are of the handle's present points, stops only grow, handles are used once."""
+    """Checks how it is asked: rows are of points that went on the last time, and stops only grow."""
 
     taken = 0
 
-    def start(self, points, seeds):
+    def __call__(self, points, seeds):
         assert all(point.items() >= CASE.items() for point in points)
-        return {"points": list(points), "seeds": list(seeds), "at": 0, "used": False}
+        return StrictNetworks(self, list(points), list(seeds))
 
-    def advance(self, handle, rows, stop):
-        assert not handle["used"]
-        assert stop > handle["at"]
+
+class StrictNetworks(NoisyNetworks):
+    rows, at = None, 0
+
+    def advance(self, rows, stop):
+        assert stop > self.at
         assert list(rows) == sorted(set(rows))
-        handle["used"] = True
-        points = [handle["points"][row] for row in rows]
-        self.taken += len(points) * len(handle["seeds"]) * (stop - handle["at"])
-        new = {"points": points, "seeds": handle["seeds"], "at": stop, "used": False}
-        return new, np.array([[self.loss(point, seed, stop) for seed in handle["seeds"]] for point in points])
+        assert set(rows) <= set(range(len(self.points)) if self.rows is None else self.rows)
+        self.function.taken += len(rows) * len(self.seeds) * (stop - self.at)
+        self.rows, self.at = list(rows), stop
+        return super().advance(rows, stop)
 
 
 def test_what_comes_of_a_search(tmp_path):
@@ -339,9 +341,8 @@ def test_settings_under_which_some_seeds_diverge_are_not_chosen(tmp_path):
 
 def test_losses_of_another_shape_are_refused(tmp_path):
     class Short(Noisy):
-        def advance(self, handle, rows, stop):
-            handle, losses = super().advance(handle, rows, stop)
-            return handle, losses[:, 1:]
+        def advance(self, points, seeds, stop):
+            return super().advance(points, seeds, stop)[:, 1:]
 
     with pytest.raises(TuningError, match=r"8 trials of 8 seeds were computed, and losses are \(8, 7\)"):
         tuned(tmp_path, Short())

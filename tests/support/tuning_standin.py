@@ -63,15 +63,25 @@ class Noisy:
     def _numbers(self, point):
         return [float(value) for value in point.values() if isinstance(value, int | float)]
 
-    def start(self, points, seeds):
-        return list(points), list(seeds)
+    def __call__(self, points, seeds):
+        return NoisyNetworks(self, list(points), list(seeds))
 
-    def advance(self, handle, rows, stop):
-        points, seeds = handle
+    def advance(self, points, seeds, stop):
         time.sleep(self.pause)
-        points = [points[row] for row in rows]
         self.calls.append((len(points), stop))
-        return (points, seeds), np.array([[self.loss(point, seed, stop) for seed in seeds] for point in points])
+        return np.array([[self.loss(point, seed, stop) for seed in seeds] for point in points])
+
+
+@dataclass
+class NoisyNetworks:
+    """Some points of such a function."""
+
+    function: Noisy
+    points: list
+    seeds: list
+
+    def advance(self, rows, stop):
+        return self.function.advance([self.points[row] for row in rows], self.seeds, stop)
 
 
 def grid_best(objective, seeds, **values):

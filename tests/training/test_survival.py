@@ -205,7 +205,7 @@ def test_reproduce_is_ended_and_its_folder_is_its_own(tmp_path):
     arguments = ["reproduce", "rflo_results", "--profile", "tiny", "--steps", str(10**9), "--out", "paper"]
     with started(*arguments, cwd=tmp_path, stderr=subprocess.PIPE) as process:
         assert b"of the whole" in process.stderr.readline()
-        with pytest.raises(FolderError, match="in use by another"), Store(tmp_path / "paper").held():
+        with pytest.raises(FolderError, match="in use by another"), Store(tmp_path / "paper").own.held():
             pass
         for _ in range(2):
             process.send_signal(signal.SIGHUP)

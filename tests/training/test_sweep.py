@@ -216,6 +216,8 @@ BY_NAME = [
         {"w_rec": "sparsely", "density": 0.5},
         rc.Network(rc.RNN(2, 4, w_rec=rc.cells.Sparsely(0.5)), 2),
     ),
+    ({"density": 0.5}, rc.Network(rc.RNN(2, 4, w_rec=rc.cells.Sparsely(0.5)), 2)),
+    ({"network.regularizer.target": 0.5}, rc.Network(rc.RNN(2, 4), 2, regularizer=rc.FiringRate(0.5))),
     ({"network.cell.phi": "relu"}, rc.Network(rc.RNN(2, 4, phi=jax.nn.relu), 2)),
     ({"network.loss": "squared-error"}, rc.Network(rc.RNN(2, 4), 2, rc.SquaredError())),
     ({"cell": "gru"}, rc.Network(rc.GRU(2, 4), 2)),
@@ -228,6 +230,47 @@ BY_NAME = [
 def test_parts_and_functions_within_a_network_may_be_given_by_name(settings, wanted):
     """A cell has the size and the type of the one that it takes the place of."""
     assert with_settings({"network": network()}, settings)["network"] == wanted
+
+
+def test_spiking_units_with_sparse_weights_do_not_hear_themselves():
+    """As in a file."""
+    for settings in ({"density": 0.5}, {"w_rec": "sparsely", "density": 0.5}):
+        made = with_settings({"network": rc.Network(rc.LIF(2, 4), 2)}, settings)["network"]
+        assert made.cell == rc.LIF(2, 4, w_rec=rc.cells.Sparsely(0.5, itself=False))
+
+
+def test_what_was_chosen_is_not_replaced_by_a_part_that_has_a_setting():
+    chosen = rc.Network(rc.RNN(2, 4, w_rec=rc.cells.gaussian), 2)
+    with pytest.raises(ValueError, match=r"gaussian.* has no setting `density`"):
+        with_settings({"network": chosen}, {"density": 0.5})
+    with pytest.raises(ValueError, match="has no setting `itself`"):
+        with_settings({"network": network()}, {"network.cell.w_rec.itself": True})
+
+
+OF_LAYERS = [
+    ({"n": 5}, (rc.RNN(2, 5), rc.GRU(5, 5))),
+    ({"n": 5, "network.cell.cells.1.n": 6}, (rc.RNN(2, 5), rc.GRU(5, 6))),
+    ({"network.cell.cells.0.n": 6, "alpha": 0.5}, (rc.RNN(2, 6, 0.5), rc.GRU(6, 4))),
+    ({"network.cell.cells.1": "lstm"}, (rc.RNN(2, 3), rc.LSTM(3, 4))),
+]
+
+
+@pytest.mark.parametrize(("settings", "wanted"), OF_LAYERS, ids=range(len(OF_LAYERS)))
+def test_what_a_stack_does_not_have_is_for_its_layers(settings, wanted):
+    """As in a file: each layer that has it, unless something is given for that layer alone."""
+    net = rc.Network(rc.Stack(rc.RNN(2, 3), rc.GRU(3, 4)), 2)
+    assert with_settings({"network": net}, settings)["network"].cell == rc.Stack(*wanted)
+    with pytest.raises(ValueError, match="GRU has no setting `alpha`"):
+        with_settings({"network": net}, {**settings, "network.cell.cells.1.alpha": 0.5, "network.cell.cells.1": "gru"})
+
+
+def test_settings_that_belong_together_are_never_apart():
+    """Pattern takes no rate of more than a spike in every step of its period."""
+    given = {"task": rc.Pattern(period=1000, rate=500.0)}
+    made = with_settings(given, {"task.period": 20, "task.rate": 10.0})["task"]
+    assert made == rc.Pattern(period=20, rate=10.0)
+    with pytest.raises(ValueError, match="rate"):
+        with_settings(given, {"task.period": 20})
 
 
 def test_names_give_the_points_that_a_study_file_has():

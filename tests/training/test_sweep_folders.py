@@ -17,11 +17,12 @@ import pytest
 import recurra as rc
 from recurra.engine.settings import unusual
 from recurra.saved import archive
+from recurra.saved.folders import FolderError
 from recurra.studies.folder import Folder
 from recurra.studies.study import Study
 from recurra.training import orders
 from recurra.training.cases import Identity, Sent
-from recurra.training.folder import KIND, FolderError, Groups
+from recurra.training.folder import KIND, Groups
 from recurra.training.places.base import Computed, Member, Order, versions
 
 TASK = rc.Add(t1=1, t2=2)

@@ -1,8 +1,8 @@
 """The options of `recurra learn`: how they are typed, what they mean, and what is wrong with them."""
 
-import difflib
 import inspect
 import math
+from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
@@ -10,7 +10,9 @@ from typing import Annotated, Any
 import typer
 
 from recurra.cli.environment import need
+from recurra.studies.language import Setting
 from recurra.studies.settings import SettingsError
+from recurra.training.choices import table_of
 
 COLUMNS, MODEL, OUTPUT = "Columns", "Model", "Output"
 #: rows that a forecast may look ahead, and a period may have
@@ -55,7 +57,7 @@ class LearnOptions:
     learner: Annotated[
         str | None, _optional("One model with this learner (`recurra learners`) in place of the race.", MODEL)
     ] = None
-    cell: Annotated[str | None, _optional("Its cell: rnn, gru or lstm.", MODEL)] = None
+    cell: Annotated[str | None, _optional("Its cell, such as rnn, gru or lstm.", MODEL)] = None
     n: Annotated[int | None, _optional("Its units.", MODEL, min=1, max=4096)] = None
     lags: Annotated[int | None, _optional("Latest values of the target that it sees.", MODEL, min=1, max=4096)] = None
     learning_rate: Annotated[float | None, _optional("Its step size.", MODEL)] = None
@@ -85,20 +87,20 @@ class LearnOptions:
                 "Name one input: a file, - for standard input, or --demo NAME (`--demo list` names them)."
             )
         if self.demo:
-            _check_known("demo", self.demo, list(DEMOS))
+            _check_known("demo", self.demo, DEMOS)
             self._put("target", self.target or DEMOS[self.demo].target)
         if not self.target:
             raise SettingsError("`target` is missing: name the column to predict, as in --target price.")
         if self.out is not None:
             need("stream", "`recurra learn --out`")
         if self.learner is not None:
-            from recurra.learners import LEARNERS
-
-            _check_known("learner", self.learner, list(LEARNERS))
+            _check_known("learner", self.learner, table_of("learner"))
         if self.cell is not None:
-            _check_known("cell", self.cell, ["rnn", "gru", "lstm"])
-        _check_known("on_bad", self.on_bad, ["stop", "skip"])
-        _check_known("on_full", self.on_full, ["go-on", "stop"])
+            from recurra.cells import CELLS
+
+            _check_known("cell", self.cell, CELLS)
+        _check_known("on_bad", self.on_bad, ("stop", "skip"))
+        _check_known("on_full", self.on_full, ("go-on", "stop"))
         if self.coverage is not None and not 0 < self.coverage < 1:
             raise SettingsError(f"`coverage` must be between 0 and 1, such as 0.9, and is {self.coverage}.")
         rate = self.learning_rate
@@ -157,8 +159,8 @@ def learn_command(**options: Any) -> None:
 learn_command.__signature__ = inspect.signature(LearnOptions)  # pyright: ignore[reportFunctionMemberAccess]
 
 
-def _check_known(option: str, value: str, choices: list[str]) -> None:
-    if value not in choices:
-        near = difflib.get_close_matches(value.lower(), choices, n=1, cutoff=0.65)
-        guess = f"did you mean {near[0]!r}? C" if near else "c"
-        raise SettingsError(f"`{option}` is {value!r}, which is unknown: {guess}hoose from {', '.join(choices)}.")
+def _check_known(option: str, value: str, choices: Collection[str]) -> None:
+    try:
+        Setting(option, "text", choices=tuple(choices)).check(value)
+    except ValueError as error:
+        raise SettingsError(str(error)) from None

@@ -14,11 +14,11 @@ from recurra import __version__
 from recurra.cli.learning import report
 from recurra.cli.learning.cells import moment
 from recurra.cli.learning.files import PAGE
-from recurra.cli.learning.report import number
 from recurra.cli.learning.session import Session
 from recurra.cli.tables import counted
 from recurra.pages.page import PageFigure, write_page
 from recurra.pages.plots import FAINT, INK, MUTED, options, sheet, style
+from recurra.studies.pages.words import number
 
 #: points of a curve, and rows of the truth that are drawn as a line
 POINTS, ROWS = 64, 240

@@ -9,6 +9,7 @@ import numpy as np
 from recurra import __version__
 from recurra.cli.learning.session import Session
 from recurra.cli.tables import counted, print_table, table_of
+from recurra.studies.pages.words import number
 from recurra.training.console import console, say
 from recurra.training.progress import Pace
 
@@ -59,11 +60,6 @@ class LiveTable:
 
 def _titled(title: str, session: Session) -> Any:
     return table_of(HEADER, _cells(session), title=title, title_justify="left")
-
-
-def number(value: float | None, digits: int = 4) -> str:
-    """A number in a table."""
-    return "–" if value is None or value != value else f"{value:.{digits}g}"
 
 
 def _in_words(session: Session) -> str:

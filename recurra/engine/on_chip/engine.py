@@ -77,8 +77,8 @@ class OnChipEngine:
         check_fitting(traced, device, count)
         how = How(self.warps or warps_for(traced, count, self.alike), self.precision, self.interpret)
         carry, rows = shapes(traced)
-        capacity = BLOCK * min(-(-self.chunk // BLOCK), most_blocks(rows, count))
-        plan = Plan(count, capacity, BLOCK, False, bytes_of(carry), {})
+        chunk = BLOCK * min(-(-self.chunk // BLOCK), most_blocks(rows, count))
+        plan = Plan(count, chunk, BLOCK, False, bytes_of(carry), {})
         return MembersRun(
             Placing(
                 form,

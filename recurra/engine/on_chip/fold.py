@@ -23,16 +23,16 @@ def advance(
     keys: Keys,
     start: Int[Array, ""],
     stop: Int[Array, ""],
-    capacity: int,
+    chunk: int,
     _: bool = False,
 ) -> Running:
     """Steps start..stop-1, with what is kept of each.
 
-    `capacity` is a multiple of `BLOCK`, and the steps lie in as many blocks as it holds. The kept rows after the last
+    `chunk` is a multiple of `BLOCK`, and the steps lie in as many blocks as it holds. The kept rows after the last
     step are undefined.
     """
     before = start // BLOCK * BLOCK
-    rows, task = draw(experiment, carry.task, keys, start, stop, capacity, how)
+    rows, task = draw(experiment, carry.task, keys, start, stop, chunk, how)
     step = lambda learning, row, t: take(experiment, learning, row, t)
     learning, kept = loop(step, carry.learning, rows, start, stop, before, how, rounds(experiment))
     return carry._replace(learning=learning, task=task), kept
@@ -65,12 +65,12 @@ def draw(
     keys: Keys,
     start: Int[Array, ""],
     stop: Int[Array, ""],
-    capacity: int,
+    chunk: int,
     how: How,
 ) -> tuple[PyTree[Array], Any]:
     """Rows and random numbers for as many steps as a call can take, and the task's state before block stop // BLOCK."""
     first, whole = start // BLOCK, stop // BLOCK
-    numbers = first + jnp.arange(capacity // BLOCK, dtype="int32")
+    numbers = first + jnp.arange(chunk // BLOCK, dtype="int32")
 
     def block(states: tuple[Any, Any], number: Array) -> tuple[tuple[Any, Any], Rows]:
         present, kept = states
@@ -84,7 +84,7 @@ def draw(
     is_by_block = str(jax.random.key_impl(keys.noise)) == "threefry2x32"
     noise_of = lambda number: experiment.draw_noise(keys, number)
     noise = jax.vmap(noise_of)(numbers) if is_by_block else jax.lax.map(noise_of, numbers)
-    in_line = lambda leaf: leaf.reshape(capacity, *leaf.shape[2:])
+    in_line = lambda leaf: leaf.reshape(chunk, *leaf.shape[2:])
     return jax.tree.map(in_line, (rows, noise)), task
 
 

@@ -59,7 +59,7 @@ def loop(
     Returns the state after them, and what is kept of each step, with a leading axis as long as that of the rows. It is
     filled from its beginning; what comes after the last step is undefined.
     """
-    capacity, (leaves, structure) = len(jax.tree.leaves(rows)[0]), jax.tree.flatten(state)
+    chunk, (leaves, structure) = len(jax.tree.leaves(rows)[0]), jax.tree.flatten(state)
     row = jax.tree.map(lambda leaf: jax.ShapeDtypeStruct(leaf.shape[1:], leaf.dtype), rows)
     program, (_, kept) = jax.make_jaxpr(step, return_shape=True)(state, row, first)
     ending = None if rounds is None else jax.make_jaxpr(rounds.end)(state, first)
@@ -78,7 +78,7 @@ def loop(
 
         def one(t: Array, running: Any) -> Any:
             state, row = running
-            following = read(jnp.minimum(t - before + 1, capacity - 1))  # in this order it stays below 2³¹
+            following = read(jnp.minimum(t - before + 1, chunk - 1))  # in this order it stays below 2³¹
             found = carry_out(program, *state, *row, t, constants=constants)
             for ref, value in zip(kept_refs, found[len(leaves) :], strict=True):
                 ref[t - first] = _unflagged(value)
@@ -102,12 +102,12 @@ def loop(
         with products_in(how.precision):
             kernel(*refs)
 
-    results = [_result(leaf) for leaf in leaves] + [_result(leaf, capacity) for leaf in kept_leaves]
+    results = [_result(leaf) for leaf in leaves] + [_result(leaf, chunk) for leaf in kept_leaves]
     options = {} if how.interpret else {"compiler_params": triton.CompilerParams(num_warps=how.warps, num_stages=1)}
     call = pl.pallas_call(traced, out_shape=results, interpret=how.interpret, name="steps", **cast(Any, options))
     inputs = [pad(_unflagged(jnp.asarray(leaf))) for leaf in taken]
     found = call(jnp.stack([first, last, before]), *inputs, *(pad(_unflagged(leaf), skip=1) for leaf in flowing))
-    shapes = [leaf.shape for leaf in leaves] + [(capacity, *leaf.shape) for leaf in kept_leaves]
+    shapes = [leaf.shape for leaf in leaves] + [(chunk, *leaf.shape) for leaf in kept_leaves]
     whole = [
         _flagged(cut(new, shape), like) for new, shape, like in zip(found, shapes, leaves + kept_leaves, strict=True)
     ]

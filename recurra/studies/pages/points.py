@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import xarray
 
-Value = bool | int | float | str
+from recurra.studies.choices import Value
 
 #: a number of the problem with more values than this is a range to look along, not a list of problems
 MOST_PROBLEMS = 12

@@ -5,7 +5,7 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 
 from recurra.learners import LEARNERS
-from recurra.studies.pages.points import Value
+from recurra.studies.choices import Value
 
 #: settings whose names in a file do not say enough at an axis
 NAMES = {

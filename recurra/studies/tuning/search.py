@@ -6,6 +6,7 @@ these is chosen. Its loss on further seeds, which chose nothing, is the one to r
 """
 
 import contextlib
+import functools
 import hashlib
 import itertools
 import json
@@ -23,6 +24,7 @@ import optuna
 from optuna.exceptions import UpdateFinishedTrialError
 from optuna.trial import FrozenTrial, Trial, TrialState
 
+from recurra.saved.whole_files import held
 from recurra.studies.choices import Point, Random
 from recurra.studies.folder import TRIALS, Folder
 from recurra.studies.study import Study, TuneSettings
@@ -40,20 +42,20 @@ PATIENCE = 0.25
 
 
 @runtime_checkable
-class Objective(Protocol):
-    """Computes the networks of trials that are compared with each other."""
+class TrialRuns(Protocol):
+    """The networks of trials that are compared with each other."""
 
-    def start(self, points: Sequence[Point], seeds: Sequence[int]) -> Any:
-        """A handle for a network of each point and seed. Nothing is computed yet."""
-        ...
+    def advance(self, rows: Sequence[int], stop: int) -> np.ndarray:
+        """Take these of the trials, and from now on no others, to step `stop`.
 
-    def advance(self, handle: Any, rows: Sequence[int], stop: int) -> tuple[Any, np.ndarray]:
-        """Take these rows (indices into the handle's present points) to step `stop`.
-
-        Returns a new handle with these points alone, and their losses (point, seed): the mean over the last tenth of
-        the steps so far, nan where the network diverged.
+        Returns their losses (row, seed): the mean over the last tenth of the steps so far, nan where the network
+        diverged.
         """
         ...
+
+
+#: makes a network of each point and seed. Nothing is computed yet
+Objective = Callable[[Sequence[Point], Sequence[int]], TrialRuns]
 
 
 @dataclass(frozen=True)
@@ -78,12 +80,12 @@ def tune(study: Study, folder: Folder, place: Place) -> list[Tuned]:
 
     searches = study.searches()
     doubles = lambda case, space: "float64" in getattr(space.get("dtype"), "values", [study.settings(case).dtype])
-    networks = TrialNetworks(study, place, x64=any(itertools.starmap(doubles, searches)))
+    objective = functools.partial(TrialNetworks, study, place, any(itertools.starmap(doubles, searches)))
     batch, trials, found = batch_of(study, place), folder.path / TRIALS, []
     for case, space in searches:
         run = study.settings(case)
         bounds = run.steps, window_of(run.window, run.steps), study.seeds, run.key
-        found.append(tune_case(case, space, networks, study.tune, *bounds, trials, batch, _announcer(case, study)))
+        found.append(tune_case(case, space, objective, study.tune, *bounds, trials, batch, _announcer(case, study)))
         write_tuned(folder.path, found)
         if find_spec("matplotlib") and find_spec("jinja2"):
             from recurra.studies.tuning.page import write_search
@@ -141,7 +143,7 @@ def tune_case(
         search = _Search(queue, objective, case, space, settings, own, stops, report)
         search.compute(batch)
         # One process confirms, and those that come later read what it found.
-        with storage.exclusive(folder / f"confirming-{hashlib.sha256(study.study_name.encode()).hexdigest()[:16]}"):
+        with held(folder / f"confirming-{hashlib.sha256(study.study_name.encode()).hexdigest()[:16]}", wait=True):
             return search.confirmed(max(*seeds, *own))
 
 
@@ -202,38 +204,36 @@ class _Search:
 
     def _compute_batch(self, trials: Sequence[Trial]) -> None:
         """Take a batch from comparison to comparison, and tell the study what became of it."""
-        handle = self._start(trials, self.seeds)
-        rows, before = list(range(len(trials))), 0
+        networks, going, before = self._networks(trials, self.seeds), dict(enumerate(trials)), 0
         for stop in self.stops:
             last = stop == self.stops[-1]
-            handle, losses = self._advance(handle, rows, stop, self.seeds)
-            trials = [trials[row] for row in rows]
+            losses = self._losses(networks, [*going], stop, self.seeds)
             values = [merit(row) for row in losses]
-            for trial, row, value in zip(trials, losses, values, strict=True):
+            for trial, row, value in zip(going.values(), losses, values, strict=True):
                 trial.set_user_attr(f"losses {stop}", row)
                 trial.report(value, stop)
             # The whole batch is reported before any trial is compared, and compared before the study is told of any.
-            ends = [last or trial.should_prune() for trial in trials]
-            for trial, value in itertools.compress(zip(trials, values, strict=True), ends):
+            ends = [last or trial.should_prune() for trial in going.values()]
+            for trial, value in itertools.compress(zip(going.values(), values, strict=True), ends):
                 if diverged := diverged_seeds(value):  # else TPE takes it for better than all that were stopped before
                     trial.set_constraint("diverged seeds", diverged)
                 self.queue.study.tell(trial, value if last else None, None if last else TrialState.PRUNED)
-            self._tell("search", len(trials) * len(self.seeds) * (stop - before))
-            rows, before = [row for row, end in enumerate(ends) if not end], stop
-            if not rows:
+            self._tell("search", len(going) * len(self.seeds) * (stop - before))
+            going, before = {row: going[row] for row, end in zip(going, ends, strict=True) if not end}, stop
+            if not going:
                 break
 
-    def _start(self, trials: Sequence[Trial | FrozenTrial], seeds: Sequence[int]) -> Any:
-        return self.objective.start([{**self.case, **trial.params} for trial in trials], seeds)
+    def _networks(self, trials: Sequence[Trial | FrozenTrial], seeds: Sequence[int]) -> TrialRuns:
+        return self.objective([{**self.case, **trial.params} for trial in trials], seeds)
 
-    def _advance(self, handle: Any, rows: Sequence[int], stop: int, seeds: Sequence[int]) -> tuple[Any, list]:
-        """A new handle, and losses as JSON has them: None where a network diverged."""
-        handle, losses = self.objective.advance(handle, rows, stop)
+    def _losses(self, networks: TrialRuns, rows: Sequence[int], stop: int, seeds: Sequence[int]) -> list:
+        """Losses of these trials at step `stop`, as JSON has them: None where a network diverged."""
+        losses = networks.advance(rows, stop)
         if np.shape(losses) != (len(rows), len(seeds)):
             raise TuningError(
                 f"{len(rows)} trials of {len(seeds)} seeds were computed, and losses are {np.shape(losses)}."
             )
-        return handle, np.where(np.abs(losses) <= sampling.LARGEST, losses, np.array(None)).tolist()
+        return np.where(np.abs(losses) <= sampling.LARGEST, losses, np.array(None)).tolist()
 
     def _tell(self, phase: str, taken: int) -> None:
         merits = [trial.values[0] for trial in self._complete()]
@@ -296,7 +296,7 @@ class _Search:
         kept: dict[str, Any] = self.queue.study.user_attrs.get(phase, {})
         if kept != asked | {"losses": kept.get("losses")}:
             steps = self.stops[-1]
-            _, losses = self._advance(self._start(trials, seeds), range(len(trials)), steps, seeds)
+            losses = self._losses(self._networks(trials, seeds), range(len(trials)), steps, seeds)
             kept = asked | {"losses": losses}
             self.queue.study.set_user_attr(phase, kept)
             self._tell(phase, len(trials) * len(seeds) * steps)

@@ -16,7 +16,6 @@ be compared, and other settings tried, than in a search without one.
 import contextlib
 import json
 import secrets
-import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -31,18 +30,11 @@ from recurra.saved.whole_files import InUseError, held
 from recurra.studies.tuning.sampling import Proposals, distributions
 from recurra.studies.tuning.tuned import TuningError
 
-try:
-    import fcntl
-except ImportError:  # Windows
-    fcntl = None
-
 JOURNAL = "journal.log"
 #: what was cut off the journal is added to this file
 DAMAGED = "journal.damaged"
 #: the folder in which every running process holds a lock
 PROCESSES = "processes"
-#: seconds between two looks at whether a lock is free
-PATIENCE = 0.02
 
 DONE = (TrialState.COMPLETE, TrialState.PRUNED)
 
@@ -79,12 +71,7 @@ class SystemLock(JournalFileOpenLock):
 
     def acquire(self) -> bool:
         with contextlib.ExitStack() as to_release:
-            file = to_release.enter_context(self.journal.with_name(f".{self.journal.name}.held").open("ab"))
-            try:
-                if fcntl is None:
-                    raise OSError("Windows has other locks")
-                fcntl.flock(file, fcntl.LOCK_EX)
-            except OSError:  # Windows, or a file system without locks
+            if not to_release.enter_context(held(self.journal, wait=True)):
                 super().acquire()
                 to_release.callback(super().release)
             _cut_partial_line(self.journal)
@@ -142,18 +129,6 @@ def registered_process(folder: Path) -> Iterator[str]:
         yield owner
 
 
-@contextmanager
-def exclusive(path: Path) -> Iterator[None]:
-    """Hold the lock of `path`, once the processes that came before have released it."""
-    with contextlib.ExitStack() as stack:
-        while True:
-            with contextlib.suppress(InUseError):
-                stack.enter_context(held(path))
-                break
-            time.sleep(PATIENCE)
-        yield
-
-
 @dataclass(frozen=True)
 class TrialQueue:
     """The trials of a study, as one process sees them."""
@@ -168,7 +143,7 @@ class TrialQueue:
 
         They are of one batch: where some of it were finished before the search was interrupted, only the others.
         """
-        with exclusive(self.folder / "asking"):
+        with held(self.folder / "asking", wait=True):
             self._release([trial for trial in self._known(TrialState.RUNNING) if not self._lives(trial)])
             taken = self._places(*DONE, TrialState.RUNNING)
             batches = [place // width for place in range(self.proposals.trials) if place not in taken]
@@ -176,7 +151,7 @@ class TrialQueue:
 
     def give_back(self) -> None:
         """Leave this process's trials that are not finished to whoever comes next."""
-        with exclusive(self.folder / "asking"):
+        with held(self.folder / "asking", wait=True):
             running = self._known(TrialState.RUNNING)
             self._release([trial for trial in running if trial.user_attrs.get("owner") == self.owner])
 

@@ -9,10 +9,10 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from recurra.saved.folders import FolderError
 from recurra.saved.whole_files import write_whole
 from recurra.studies.choices import Point, Random
 from recurra.studies.folder import Folder
-from recurra.training.folder import FolderError
 
 if TYPE_CHECKING:
     from recurra.studies.pages.tables import Table
