@@ -12,7 +12,9 @@ an error of one step, and traces carry it back to what led there:
 
 A truncated episode was cut off by a clock, and would have gone on: it counts V(t+1). After either kind of end, traces
 are zero, and the next `act` sets back the state of the network and M. So over an episode, with weights held, the
-updates add up to those towards the λ-return. All functions work in `jax.jit`, `jax.vmap` and `jax.lax.scan`, and one row at a time.
+updates add up to those towards the λ-return.
+
+All functions work in `jax.jit`, `jax.vmap` and `jax.lax.scan`, and one row at a time.
 """
 
 import abc
@@ -80,9 +82,18 @@ class Agent(checks.Part):
     ) -> Any:
         """Take in what came of the action. After the end of an episode, `observation` is its last one."""
 
+    @property
+    @abc.abstractmethod
+    def n_in(self) -> int:
+        """How many numbers an observation has."""
+
     @abc.abstractmethod
     def delta(self, state: Any) -> Float[Array, "..."]:
         """The error δ of the latest `learn`."""
+
+    @abc.abstractmethod
+    def outputs(self, state: Any) -> Float[Array, " n_out"]:
+        """What the network made of the latest observation: values, or a value and what the policy is made of."""
 
 
 class NetworkAgent(Agent):
@@ -119,8 +130,15 @@ class NetworkAgent(Agent):
         of_traces = jnp.atleast_2d(e), jnp.atleast_1d(jnp.asarray(keep, e.dtype)), jnp.atleast_1d(delta)
         return state._replace(net=self.network.learn(state.net, *of_traces, ends), delta=delta, begins=ends)
 
+    @property
+    def n_in(self) -> int:
+        return self.cell.n_in
+
     def delta(self, state: Living) -> Float[Array, "..."]:
         return state.delta
+
+    def outputs(self, state: Living) -> Float[Array, " n_out"]:
+        return state.outputs
 
 
 def _check(agent: Any) -> None:

@@ -105,7 +105,7 @@ class Approximator(checks.Part):
     def derivative(self, state: Followed, e: Float[Array, " n_out"]) -> PyTree[Array]:
         """e ∂outputs/∂w at the latest step, for the recurrent weights and the readout."""
         network, weights, (a, x) = self.network, state.weights, (state.sensed.a, state.x)
-        c = self.cell.show(network.credit(weights, e, a, x))  # pyright: ignore[reportArgumentType]
+        c = self.cell.show(self.cell.dense_credit(network.credit(weights, e, a, x)))
         return self.grad.gradient(weights.cell, state.sensed, c), dense(network.readout_gradient(weights, e, a, x))
 
     def learn(

@@ -103,12 +103,13 @@ def of_values(q, action):
     return q[action], q[action]
 
 
-@pytest.mark.parametrize("lamda", [LAMDA, 0.0])
+@pytest.mark.parametrize("lamda", [LAMDA, pytest.param(0.0, marks=pytest.mark.slow)])
 def test_td_sums_up_to_lambda_returns_for_each_discount_factor(lamda):
     agent = rc.rl.TD(cell(), rc.RTRL(), (GAMMA,), summing(), lamda=lamda)
     agree(agent, lambda v, _: (v[0], v[0]), lambda v, _: v[0], lambda v, _: lamda)
 
 
+@pytest.mark.slow
 def test_several_predictions_learn_like_each_alone():
     both = rc.rl.TD(cell(), rc.RTRL(), (GAMMA, 0.5), summing(), lamda=LAMDA)
     state, _ = lived(both)
@@ -133,13 +134,14 @@ def test_several_predictions_learn_like_each_alone():
     assert distance(given.net.optimizer, state.net.optimizer) > 1e-3
 
 
-@pytest.mark.parametrize("lamda", [LAMDA, 0.0])
+@pytest.mark.parametrize("lamda", [LAMDA, pytest.param(0.0, marks=pytest.mark.slow)])
 def test_the_actor_and_the_critic_follow_lambda_returns(lamda):
     agent = rc.rl.AC(cell(), rc.RTRL(), 3, summing(), gamma=GAMMA, lamda=lamda, entropy=0.0)
     of_outputs = lambda z, action: (z[0], z[0] + jnp.log(jax.nn.softmax(z[1:]))[action])
     agree(agent, of_outputs, lambda z, _: z[0], lambda z, _: lamda)
 
 
+@pytest.mark.slow
 def test_a_gaussian_actor_follows_them_too():
     agent = rc.rl.AC(cell(), rc.RTRL(), rc.rl.Continuous(2, -1, 1), summing(), gamma=GAMMA, lamda=LAMDA, entropy=0.0)
 
@@ -180,6 +182,7 @@ def test_a_learner_that_is_not_exact_is_noticed():
     assert distance(state.net.optimizer[0], wanted[0]) > 1e-3
 
 
+@pytest.mark.slow
 def test_entropy_joins_the_trace_with_the_sign_of_the_error():
     plain, undecided = (
         rc.rl.AC(cell(), rc.RTRL(), 3, summing(), gamma=GAMMA, lamda=0.0, entropy=weight) for weight in (0.0, 0.3)

@@ -21,7 +21,7 @@ def moved(optimizer, gradient, **known):
     return descend(optimizer, gradient, init_optimizer(optimizer, zero), zero, **known)[0]
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=30)
 @given(z=VECTORS, delta=NUMBERS, kappa=KAPPAS, rate=RATES)
 def test_a_step_is_plain_descent_cut_to_the_bound(z, delta, kappa, rate):
     reach = max(abs(delta), 1) * jnp.abs(z)
@@ -33,7 +33,7 @@ def test_a_step_is_plain_descent_cut_to_the_bound(z, delta, kappa, rate):
     assert np.abs(adaptive).sum() <= 1 / kappa * (1 + 1e-12)
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=30)
 @given(
     x=st.lists(st.floats(-1, 1), min_size=1, max_size=6).map(jnp.array), y=NUMBERS, kappa=st.floats(1, 10), rate=RATES
 )
