@@ -154,7 +154,7 @@ def live(
     arguments.check_seconds("`checkpoint_every`", checkpoint_every)
     window = checks.whole_number("`window`", max(1, min(WINDOW, steps // 100)) if window is None else window)
     _check(agent, environment)
-    kind: Any = cast(Any, Lives if isinstance(environment, Environment) else RowLives)
+    kind = Lives if isinstance(environment, Environment) else RowLives
     if kind is RowLives and checkpoint is not None:
         raise ValueError(
             f"Lives in {environment.name} cannot be kept in a `checkpoint`, since the state of an environment of "
@@ -172,7 +172,7 @@ def live(
     label = f"{type(agent).__name__} in {environment.name}, {len(which)} seed{'s' * (len(which) > 1)}"
     began = time.perf_counter()
     with kept.held(), asked_to_stop() as asked, show_progress(label, steps, progress) as report:
-        lives = kind(agent, environment, root, which)
+        lives = cast(Any, kind)(agent, environment, root, which)
         gathered = Experience(which, window)
         kept.load(lives, gathered)
         report(first := lives.done)
