@@ -15,6 +15,8 @@ the past is followed forwards, by the estimate M of a learner: see `recurra.step
 agent is a line or two of the textbook.
 """
 
+from recurra.checks import registered
+from recurra.rl import memory as memory
 from recurra.rl.actions import Actions as Actions
 from recurra.rl.actions import Continuous as Continuous
 from recurra.rl.actions import Discrete as Discrete
@@ -43,3 +45,6 @@ from recurra.rl.memory import TMaze as TMaze
 from recurra.rl.memory import TraceConditioning as TraceConditioning
 from recurra.rl.normalised import Normalised as Normalised
 from recurra.rl.window import TruncatedBPTT as TruncatedBPTT
+
+#: our own environments, by their names on the command line
+ENVIRONMENTS: dict[str, type[Environment]] = registered(vars(memory), Environment)

@@ -57,7 +57,9 @@ class Life:
     diverged: dict[int, int]
     stages: Stage | None
     interrupted: bool
+    #: the time that the call took, and the step at which it went on from a checkpoint
     seconds: float
+    resumed_at: int = 0
 
     def __repr__(self) -> str:
         last = self.last_return()
@@ -188,7 +190,7 @@ def live(
                 lives.close()
             if lives.done > first and gathered.seen == lives.done:
                 kept.keep(lives, gathered, now=True)
-        life = _life(which, lives, gathered, bool(asked.signal), time.perf_counter() - began)
+        life = _life(which, lives, gathered, bool(asked.signal), time.perf_counter() - began, first)
     if life.diverged:
         seed, at = min(life.diverged.items(), key=lambda pair: pair[1])
         warn(
@@ -235,7 +237,12 @@ def _check(agent: Any, environment: Any) -> None:
 
 
 def _life(
-    which: Sequence[int], lives: Lives | RowLives, gathered: Experience, interrupted: bool, seconds: float
+    which: Sequence[int],
+    lives: Lives | RowLives,
+    gathered: Experience,
+    interrupted: bool,
+    seconds: float,
+    resumed_at: int,
 ) -> Life:
     return Life(
         seeds=tuple(which),
@@ -249,6 +256,7 @@ def _life(
         stages=lives.stages(),
         interrupted=interrupted,
         seconds=seconds,
+        resumed_at=resumed_at,
     )
 
 
