@@ -8,10 +8,10 @@ Each case, an agent on a task, is one process on one core, with all seeds vmappe
 as it is done, and not computed again by the same command, so that the command may be stopped and repeated. At the end
 there are FOLDER/results.json and FOLDER/figure.png, of all that is there.
 
-All agents are AC(λ) with Adam, γ = 0.95 and λ = 0.9. Their readouts see 16 numbers: both parts of the 8 units of an RTU,
-and 16 units of the other cells. Each agent's rate is the best of RATES by its mean return on MemoryChain with length 8,
-over TUNING_STEPS steps and seeds that are used for nothing else. On CartPole, whose velocities are hidden, observations
-and rewards are normalised.
+All agents are AC(λ) with Adam, γ = 0.95 and λ = 0.9. Their readouts see 16 numbers: both parts of the 8 units of an
+RTU, and 16 units of the other cells. Each agent's rate is the best of RATES by its mean return on MemoryChain with
+length 8, over TUNING_STEPS steps and seeds that are used for nothing else. On CartPole, whose velocities are hidden,
+observations and rewards are normalised.
 
 Written before any run. Success on MemoryChain is the share of right answers in the last tenth of the steps; chance is
 0.5. A difference counts where it is more than two of its standard errors, with Welch's over seeds.
@@ -175,10 +175,9 @@ def told(rows):
         times = sorted(row["microseconds"] for row in own if row)
         lines.append(f"{name:22}{cells} {times[len(times) // 2]:11.2f}")
     others = [row for row in rows if not row["task"].startswith("chain")]
-    lines += [
-        f"{row['task']:10} {row['agent']:22} {mean(row['return']):8.3f} ±{spread([value for value in row['return'] if math.isfinite(value)]):.3f}"
-        for row in others
-    ]
+    for row in others:
+        known = [value for value in row["return"] if math.isfinite(value)]
+        lines.append(f"{row['task']:10} {row['agent']:22} {mean(known):8.3f} ±{spread(known):.3f}")
 
     def against(one, other):
         """At each length whether one is ahead, +1, behind, -1, or neither, 0."""

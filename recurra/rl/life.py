@@ -186,8 +186,7 @@ def live(
                 if asked.signal:
                     break
         finally:  # `report` may end the run by raising
-            if isinstance(lives, RowLives):
-                lives.close()
+            lives.close()
             if lives.done > first and gathered.seen == lives.done:
                 kept.keep(lives, gathered, now=True)
         life = _life(which, lives, gathered, bool(asked.signal), time.perf_counter() - began, first)

@@ -130,16 +130,23 @@ class Lives:
         return jax.tree.map(lambda *leaves: jnp.concatenate(leaves), *map(part, self._stages))
 
     def snapshot(self) -> list[np.ndarray]:
-        """All that the lives need to go on, as plain arrays."""
-        return [np.asarray(_plain(leaf)) for stage in self._stages for leaf in jax.tree.leaves(stage)]
+        """All that the lives need to go on, as plain arrays (seed, ...), whatever the number of groups."""
+        alike = zip(*map(jax.tree.leaves, self._stages), strict=True)
+        return [np.concatenate([np.asarray(_plain(leaf)) for leaf in leaves]) for leaves in alike]
 
     def restore(self, arrays: Sequence[np.ndarray], done: int) -> None:
         """Go on from a snapshot of the same lives, taken after so many steps."""
-        rest, stages = iter(arrays), []
-        for stage in self._stages:
+        first, stages = 0, []
+        for stage, keys in zip(self._stages, self._keys, strict=True):
             leaves, structure = jax.tree.flatten(stage)
-            stages.append(jax.tree.unflatten(structure, [_like(leaf, next(rest)) for leaf in leaves]))
+            rows = slice(first, first := first + len(keys))
+            own = [_like(leaf, array[rows]) for leaf, array in zip(leaves, arrays, strict=True)]
+            stages.append(jax.tree.unflatten(structure, own))
         self._stages, self.done = stages, done
+
+    def close(self) -> None:
+        """Let the threads go."""
+        self._pool.shutdown()
 
 
 def _is_key(leaf: Any) -> bool:

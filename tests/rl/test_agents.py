@@ -1,5 +1,6 @@
 """Agents against the forward view: λ-returns of whole episodes, differentiated by JAX through the unrolled network."""
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -171,6 +172,28 @@ def test_sarsa_follows_the_returns_of_its_own_actions():
     assert distance(state.net.optimizer, wanted) < EXACT
     best = expected(agent, state, episodes, of_values, lambda q, a: q.max(), lambda q, a: LAMDA, CELLS["gru"][1])
     assert distance(state.net.optimizer, best) > 1e-3
+
+
+def test_an_encoder_and_a_head_of_the_user_s_follow_them_too():
+    """Equinox modules around a cell, learned as one with RTRL; the forward view is `Network.run`, differentiated."""
+    keys = jax.random.split(jax.random.key(0), 2)
+    encoder = rc.Encoded(eqx.nn.MLP(N_IN, 3, 4, 1, key=keys[0], activation=jnp.tanh), rc.GRU(3, N), x=N_IN)
+    head = rc.module_of(eqx.nn.MLP(N, 1, 4, 1, key=keys[1], activation=jnp.tanh), x=N)
+    agent = rc.rl.TD(encoder, rc.RTRL(), (GAMMA,), summing(), head=head, lamda=LAMDA)
+    state, episodes = lived(agent)
+    network, weights = agent.network.network, state.net.weights
+    total = jax.tree.map(jnp.zeros_like, weights)
+    for number, episode in enumerate(episodes):
+        v = network.run(weights, episode.observations)[:, 0]
+        G, gap = jnp.where(number == 0, 0.0, v[-1]), []
+        for t in reversed(range(len(episode.actions))):
+            then = v[t + 1] if t < len(episode.actions) - 1 else G
+            G = episode.rewards[t] + GAMMA * ((1 - LAMDA) * then + LAMDA * G)
+            gap.insert(0, G - v[t])
+        judged = lambda weights, x=episode.observations[:-1], gap=gap: jnp.stack(gap) @ network.run(weights, x)[:, 0]
+        total = jax.tree.map(jnp.add, total, jax.grad(judged)(weights))
+    assert distance(state.net.optimizer, (total.cell, total.readout)) < EXACT
+    assert max(float(jnp.abs(leaf).max()) for leaf in jax.tree.leaves(total.cell.encoder)) > 1e-4
 
 
 def test_a_learner_that_is_not_exact_is_noticed():

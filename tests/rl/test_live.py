@@ -87,6 +87,10 @@ def test_it_does_not_matter_to_a_bit_where_a_life_was_interrupted(tmp_path, monk
         np.testing.assert_array_equal(again.returns[row], whole.returns[row])
         np.testing.assert_array_equal(again.ends[row], whole.ends[row])
     assert distance(again.stages.agent.net.weights, whole.stages.agent.net.weights) == 0
+    monkeypatch.setattr(lives, "cores", lambda: 1)  # on another machine
+    elsewhere = rc.rl.live(agent, environment, checkpoint=file, progress=done.append, **how)
+    assert done[-1] == elsewhere.resumed_at == 330
+    assert distance(elsewhere.stages.agent.net.weights, whole.stages.agent.net.weights) == 0
     with pytest.raises(rc.Interrupted):
         rc.rl.live(agent, environment, checkpoint=tmp_path / "other", progress=stop_at(100), **how)
     with pytest.raises(rc.UselessCheckpointError, match="other settings"):
