@@ -23,6 +23,7 @@ def live(capsys, tmp_path, monkeypatch):
 SMALL = ("--n", 4, "--steps", 300, "--seeds", 2)
 
 
+@pytest.mark.slow
 def test_learners_are_compared_on_a_page_and_the_same_command_reads_what_is_kept(live, tmp_path):
     xarray = pytest.importorskip("xarray")
     asked = (

@@ -174,6 +174,7 @@ def test_sarsa_follows_the_returns_of_its_own_actions():
     assert distance(state.net.optimizer, best) > 1e-3
 
 
+@pytest.mark.slow
 def test_an_encoder_and_a_head_of_the_user_s_follow_them_too():
     """Equinox modules around a cell, learned as one with RTRL; the forward view is `Network.run`, differentiated."""
     keys = jax.random.split(jax.random.key(0), 2)
@@ -230,20 +231,20 @@ def unentropy(p):
 
 def test_an_end_sets_back_the_network_the_influence_and_the_traces():
     agent = rc.rl.AC(cell(), rc.RTRL(), 2, 0.0)
-    fresh = agent.init(jax.random.key(0))
+    fresh, act, learn = agent.init(jax.random.key(0)), jax.jit(agent.act), jax.jit(agent.learn)
     key, xs = jax.random.key(1), jax.random.normal(jax.random.key(2), (3, N_IN))
     for kind in ("terminated", "truncated"):
         state = fresh
         for x in xs:
-            state, _ = agent.act(state, x, key)
-            state = agent.learn(state, jnp.array(1.0), x, terminated=jnp.array(False))
-        going, _ = agent.act(state, xs[0], key)
+            state, _ = act(state, x, key)
+            state = learn(state, jnp.array(1.0), x, jnp.array(False), jnp.array(False))
+        going, _ = act(state, xs[0], key)
         ends = {"terminated": jnp.array(False), "truncated": jnp.array(False), kind: jnp.array(True)}
-        state, _ = agent.act(state, x, key)
-        state = agent.learn(state, jnp.array(1.0), x, **ends)
+        state, _ = act(state, x, key)
+        state = learn(state, jnp.array(1.0), x, ends["terminated"], ends["truncated"])
         assert distance(state.net.z, jax.tree.map(jnp.zeros_like, state.net.z)) == 0
-        anew, _ = agent.act(state, xs[0], key)
-        first, _ = agent.act(fresh, xs[0], key)
+        anew, _ = act(state, xs[0], key)
+        first, _ = act(fresh, xs[0], key)
         assert distance(anew.outputs, first.outputs) == 0
         assert distance(anew.net.sensed.M, first.net.sensed.M) == 0
         assert distance(going.outputs, first.outputs) > 1e-3
@@ -254,6 +255,7 @@ def memoryless(states):
     return rc.cell_of(lambda p, h, x: x + 0 * p * h, jnp.ones(states), carry=jnp.zeros(states), x=jnp.zeros(states))
 
 
+@pytest.mark.slow
 def test_a_feed_forward_agent_solves_the_linear_equations_of_a_chain():
     """A random walk with a drift: V = r + γ P V. The truth is what linear algebra says."""
     states, gamma = 5, 0.9

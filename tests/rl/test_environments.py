@@ -118,6 +118,7 @@ def test_a_mask_hides_entries():
         rc.rl.Masked("CartPole-v1", seen=(0,))
 
 
+@pytest.mark.slow
 def test_gymnax_is_taken_in_as_it_is():
     gymnax = pytest.importorskip("gymnax")
     environment = rc.rl.Gymnax("CartPole-v1", seen=(0, 2), max_steps_in_episode=9)

@@ -125,6 +125,7 @@ def test_a_rolling_window_is_autodiff_of_its_steps(cell):
             assert distance(found, jax.grad(lambda W, f=longer: c @ f(W)[0])(weights)) > 1e-4
 
 
+@pytest.mark.slow
 def test_a_window_of_one_step_is_immediate():
     cell, x, c = rc.GRU(2, 3), jnp.ones(2), jnp.ones(3)
     weights = cell.init_weights(jax.random.key(0))
@@ -138,6 +139,7 @@ def test_a_window_of_one_step_is_immediate():
     assert distance(*found) < 1e-14
 
 
+@pytest.mark.slow
 def test_a_window_trains_networks_with_labels_too():
     network = rc.Network(rc.RNN(n_in=2, n=8), n_out=2)
     result = rc.train(network, rc.rl.TruncatedBPTT(4), rc.Add(t1=1, t2=2), steps=200, progress=False)

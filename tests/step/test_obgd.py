@@ -72,6 +72,7 @@ def test_the_adaptive_one_is_the_authors_recursion():
         np.testing.assert_allclose(own, w, rtol=1e-10)
 
 
+@pytest.mark.slow
 def test_supervised_streams_use_them_too():
     """Inputs of 1e3 make plain descent diverge at once."""
     network = rc.Network(rc.RNN(n_in=2, n=4), n_out=1, loss=rc.SquaredError())
