@@ -20,7 +20,7 @@ INK, BLUE, ORANGE, GREEN, RED = "#798088", "#3f8ccb", "#cc7a1d", "#3aa676", "#cf
 #: the stories of the house: a colour and a title for neighbouring rooms
 STORIES = {
     RED: ("for people", ("cli", "studies", "pages")),
-    ORANGE: ("many steps", ("river", "places", "public", "training", "online", "saved", "engine")),
+    ORANGE: ("many steps", ("river", "rl", "places", "public", "training", "online", "saved", "engine")),
     GREEN: ("one step", ("tasks", "step", "network", "losses")),
     BLUE: ("the algebra", ("learners", "cells", "linalg", "native", "programs", "checks")),
 }

@@ -23,6 +23,8 @@ from recurra.step.delayed import DelayedState as DelayedState
 from recurra.step.delayed import DelayedStep as DelayedStep
 from recurra.step.learning import APPLIED as APPLIED
 from recurra.step.learning import LearningStep as LearningStep
+from recurra.step.obgd import AdaptiveObGD as AdaptiveObGD
+from recurra.step.obgd import ObGD as ObGD
 from recurra.step.online_grad import OnlineGrad as OnlineGrad
 from recurra.step.online_grad import online_grad as online_grad
 from recurra.step.optimizers import Described as Described

@@ -104,18 +104,25 @@ def init_optimizer(optimizer: Optimizer, weights: PyTree) -> PyTree:
     return None if rule is None else rule.init(weights)
 
 
-def descend(optimizer: Optimizer, gradient: PyTree, state: PyTree, weights: PyTree) -> tuple[PyTree, PyTree]:
-    """The weights, moved, and the optimizer's state."""
+def descend(
+    optimizer: Optimizer, gradient: PyTree, state: PyTree, weights: PyTree, **known: PyTree
+) -> tuple[PyTree, PyTree]:
+    """The weights, moved, and the optimizer's state.
+
+    What is `known` beside the gradient goes to optimizers that take it: agents know its `reach`, see
+    `recurra.step.obgd`.
+    """
     rule = rule_of(optimizer)
+    rule = rule if rule is None or not known else optax.with_extra_args_support(rule)
     if rule is None:  # a bare learning rate is plain gradient descent
         return jax.tree.map(lambda w, g: w - optimizer * g, weights, gradient), None
     if isinstance(optimizer, optax.GradientTransformation):
-        updates, state = rule.update(gradient, state, weights)
+        updates, state = rule.update(gradient, state, weights, **known)
         return optax.apply_updates(weights, updates), state
     # The numbers of a described optimizer may be arrays, with more digits than the weights.
     with jax.numpy_dtype_promotion("standard"):
         gradient = jax.tree.map(lambda g: g.astype(decomposable(g.dtype)), gradient)
-        updates, after = rule.update(gradient, state, weights)
+        updates, after = rule.update(gradient, state, weights, **known)
         return optax.apply_updates(weights, updates), jax.tree.map(lambda new, old: new.astype(old.dtype), after, state)
 
 

@@ -8,14 +8,13 @@ import functools
 import hashlib
 import json
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, nullcontext
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
-from recurra.engine.protocol import Run
 from recurra.saved import archive
 from recurra.saved.archive import SavedFileError, UselessFileError
 from recurra.saved.whole_files import InUseError, held, try_place
@@ -55,6 +54,24 @@ class UselessCheckpointError(CheckpointError):
 
 
 @runtime_checkable
+class Resumable(Protocol):
+    """What is kept of a run of an engine, and of the lives of agents: all that it needs to go on."""
+
+    #: the steps that are done
+    done: int
+    #: what it is computed on, in words
+    device: str
+
+    def snapshot(self) -> list[np.ndarray]:
+        """All that the run needs to go on, as plain arrays."""
+        ...
+
+    def restore(self, arrays: Sequence[np.ndarray], done: int) -> None:
+        """Go on from a snapshot of the same run, taken after so many steps."""
+        ...
+
+
+@runtime_checkable
 class Gathered(Protocol):
     """What a run has gathered so far, on the host."""
 
@@ -71,11 +88,11 @@ class Gathered(Protocol):
 class Keeper(Protocol):
     """Keeps a run somewhere."""
 
-    def load(self, run: Run, gathered: Gathered) -> None:
+    def load(self, run: Resumable, gathered: Gathered) -> None:
         """Take the run up from there, if it is there."""
         ...
 
-    def keep(self, run: Run, gathered: Gathered, now: bool = False) -> None:
+    def keep(self, run: Resumable, gathered: Gathered, now: bool = False) -> None:
         """Keep the run if it is time to, or `now`."""
         ...
 
@@ -107,7 +124,7 @@ class Checkpoint:
         with nullcontext() if self._path is None else held_checkpoint(self._path):
             yield
 
-    def load(self, run: Run, gathered: Gathered) -> None:
+    def load(self, run: Resumable, gathered: Gathered) -> None:
         """Take the run up from the file, if it is there. A finished run of other settings is no longer needed."""
         if self._path is None or not self._path.exists():
             return
@@ -155,7 +172,7 @@ class Checkpoint:
         )
         return True
 
-    def keep(self, run: Run, gathered: Gathered, now: bool = False) -> None:
+    def keep(self, run: Resumable, gathered: Gathered, now: bool = False) -> None:
         """Write the file if it is time to, or `now`. Where that fails, the run goes on and it is tried again later."""
         began = time.monotonic()
         if self._path is None or not (now or began - self._last > self._pause):

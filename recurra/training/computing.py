@@ -12,12 +12,12 @@ import jax.numpy as jnp
 import numpy as np
 
 from recurra.engine.choosing import AutoEngine, engine_of
-from recurra.engine.protocol import Engine, Members, Run
+from recurra.engine.protocol import Engine, Members
 from recurra.engine.scan import ScanEngine
 from recurra.engine.settings import having
 from recurra.saved.trees import arrays_of
 from recurra.training.cases import Case
-from recurra.training.checkpoint import Gathered
+from recurra.training.checkpoint import Gathered, Resumable
 from recurra.training.interrupts import Asked, asked_to_stop
 from recurra.training.places.base import Computed, Order, State, refusal, versions
 from recurra.training.result import Result
@@ -112,14 +112,14 @@ class _Passed:
         self._after: Callable[[], list[np.ndarray]] = list
         self.device = ""
 
-    def load(self, run: Run, gathered: Gathered) -> None:
+    def load(self, run: Resumable, gathered: Gathered) -> None:
         """Take the members up where they were."""
         self.device = run.device
         if self._states is not None:
             size, *_ = run.snapshot()
             run.restore([size, *(np.stack(rows) for rows in zip(*self._states, strict=True))], self._done)
 
-    def keep(self, run: Run, gathered: Gathered, now: bool = False) -> None:
+    def keep(self, run: Resumable, gathered: Gathered, now: bool = False) -> None:
         """Remember where the members are at the end."""
         if now:
             self._after = run.snapshot

@@ -51,8 +51,8 @@ def of_constant(name):
 
 
 def about_of(name):
-    """What a learner says of itself; None for all else."""
-    is_there = name in reference() and not name.startswith("recurra.river")
+    """What a learner says of itself; None for all else, also for the baseline of agents, which has no page."""
+    is_there = name in reference() and not name.startswith(("recurra.river.", "recurra.rl."))
     about = getattr(pkgutil.resolve_name(name), "about", None) if is_there else None
     # That of a wrapper, which follows from what it wraps, is a property.
     return about if isinstance(about, pkgutil.resolve_name("recurra.About")) else None

@@ -24,7 +24,7 @@ def test_names_on_the_command_line_are_those_of_the_classes():
     }
     assert set(rc.TASKS) == {"add", "adding", "copy", "digits", "evidence", "mimic", "parity", "pattern"}
     assert set(rc.LOSSES) == {"softmax-cross-entropy", "sigmoid-cross-entropy", "squared-error"}
-    assert set(rc.OPTIMIZERS) == {"sgd", "adam", "rmsprop"}
+    assert set(rc.OPTIMIZERS) == {"sgd", "adam", "rmsprop", "obgd", "adaptive-obgd"}
     assert {name: kind.__name__ for name, kind in rc.ENGINES.items()} == {
         "auto": "AutoEngine", "scan": "ScanEngine", "on-chip": "OnChipEngine"
     }  # fmt: skip
