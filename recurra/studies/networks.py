@@ -35,12 +35,12 @@ class TrialNetworks:
     def advance(self, rows: Sequence[int], stop: int) -> np.ndarray:
         """Take these points, and from now on no others, to step `stop`; their losses, (row, seed), nan if diverged."""
         from recurra.training.computing import Collected
-        from recurra.training.orders import Stage
+        from recurra.training.orders import Leg
         from recurra.training.sweep import compute_all
 
         points = [self._points[row] for row in rows]
         ended = {(point, seed) for point in {*self._points} - {*points} for seed in self._networks.seeds}
-        batches = self._networks.batches(ended, Stage(stop, self._done, self._states))
+        batches = self._networks.batches(ended, Leg(stop, self._done, self._states))
         found = Collected(self._diverged.shape)
         with asked_to_stop() as asked:
             for order, failure in compute_all(self._networks, batches, found, self._place, asked):

@@ -35,7 +35,7 @@ SHARE = 3
 PROBE_SECONDS, PROBE_STEPS = 0.5, 64
 
 
-class Stage(NamedTuple):
+class Leg(NamedTuple):
     """A part of the way: to step `stop`, from step `start`, where the `states` of networks are by point and column."""
 
     stop: int
@@ -53,7 +53,7 @@ class Batch:
     #: how many there are in all, also those that are done already
     among: int
     #: the part of the way that they take; None: all of it
-    stage: Stage | None = None
+    leg: Leg | None = None
     #: network-steps a second and order, once they are known
     pace: float | None = None
 
@@ -92,8 +92,8 @@ class Networks:
         with having(self.settings):
             return identities(self.made, self.programs, self.key)
 
-    def batches(self, done: Collection[tuple[int, int]] = (), stage: Stage | None = None) -> list[Batch]:
-        """What is to be computed, by program: without networks that are `done`, and to the end of the `stage`."""
+    def batches(self, done: Collection[tuple[int, int]] = (), leg: Leg | None = None) -> list[Batch]:
+        """What is to be computed, by program: without networks that are `done`, and to the end of the `leg`."""
         found: list[Batch] = []
         for program in self.programs:
             by_steps: dict[int, list[int]] = {}
@@ -102,8 +102,8 @@ class Networks:
             for steps, points in by_steps.items():
                 missing = [(point, seed) for point in points for seed in self.seeds if (point, seed) not in done]
                 if missing:
-                    takes = steps if stage is None else stage.stop - stage.start
-                    batch = Batch(program, takes, missing, len(points) * len(self.seeds), stage)
+                    takes = steps if leg is None else leg.stop - leg.start
+                    batch = Batch(program, takes, missing, len(points) * len(self.seeds), leg)
                     found.append(batch)
                     self._batch_of |= dict.fromkeys(points, batch)
         return found
@@ -116,15 +116,15 @@ class Networks:
             while first < len(batch.members):
                 some = batch.members[first : first + self._size(batch, left)]
                 first, left = first + len(some), left - len(some)
-                yield replace(self.order(some, batch.stage), gains=gains, among=batch.among)
+                yield replace(self.order(some, batch.leg), gains=gains, among=batch.among)
 
-    def order(self, members: Sequence[tuple[int, int]], stage: Stage | None = None) -> Order:
-        """An order for some networks, to their last step or to the end of a stage."""
+    def order(self, members: Sequence[tuple[int, int]], leg: Leg | None = None) -> Order:
+        """An order for some networks, to their last step or to the end of a leg."""
         points = list(dict.fromkeys(point for point, _ in members))
         row = {point: i for i, point in enumerate(points)}
         made = [self.made[point] for point in points]
         last = made[0].case.steps
-        stop, start, states = Stage(last) if stage is None else stage
+        stop, start, states = Leg(last) if leg is None else leg
         return Order(
             cases=Sent(made, self._programs_of(points)),
             points=tuple(points),
