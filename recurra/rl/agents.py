@@ -32,7 +32,7 @@ from recurra.cells.base import Cell
 from recurra.linalg import zeros_like
 from recurra.rl.actions import Actions, Discrete, actions_of
 from recurra.rl.approximator import Approximator, Followed
-from recurra.step.obgd import ObGD
+from recurra.step.adam import Adam
 from recurra.step.optimizers import Optimizer, checked_optimizer
 
 
@@ -169,7 +169,7 @@ class AC(NetworkAgent):
     cell: Cell
     learner: Any
     actions: Actions = eqx.field(converter=actions_of)
-    optimizer: Optimizer = eqx.field(default_factory=ObGD, converter=checked_optimizer)
+    optimizer: Optimizer = eqx.field(default_factory=Adam, converter=checked_optimizer)
     head: Any = None
     gamma: float = 0.99
     lamda: float = 0.8
@@ -225,7 +225,7 @@ class Q(NetworkAgent):
     cell: Cell
     learner: Any
     actions: Any = eqx.field(converter=actions_of)  # a `Discrete`
-    optimizer: Optimizer = eqx.field(default_factory=ObGD, converter=checked_optimizer)
+    optimizer: Optimizer = eqx.field(default_factory=Adam, converter=checked_optimizer)
     head: Any = None
     gamma: float = 0.99
     lamda: float = 0.8
@@ -286,7 +286,7 @@ class SARSA(NetworkAgent):
     cell: Cell
     learner: Any
     actions: Any = eqx.field(converter=actions_of)  # a `Discrete`
-    optimizer: Optimizer = eqx.field(default_factory=ObGD, converter=checked_optimizer)
+    optimizer: Optimizer = eqx.field(default_factory=Adam, converter=checked_optimizer)
     head: Any = None
     gamma: float = 0.99
     lamda: float = 0.8
@@ -372,7 +372,7 @@ class TD(NetworkAgent):
     cell: Cell
     learner: Any
     gamma: tuple[float, ...] = eqx.field(default=(0.9,), converter=lambda g: tuple(g) if np.ndim(g) else (g,))
-    optimizer: Optimizer = eqx.field(default_factory=ObGD, converter=checked_optimizer)
+    optimizer: Optimizer = eqx.field(default_factory=Adam, converter=checked_optimizer)
     head: Any = None
     lamda: float = 0.9
 

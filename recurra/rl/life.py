@@ -195,7 +195,7 @@ def live(
         warn(
             f"{len(life.diverged):,} of {len(which):,} seeds diverged, as `Life.diverged` has it, the first of them "
             f"seed {seed} at step {at:,}: a reward or an error was not finite. Look whether the environment returns "
-            "such numbers; else try recurra.ObGD(), or a lower learning rate.",
+            "such numbers; else try a lower learning rate.",
             stacklevel=2,
         )
     if asked.signal:

@@ -144,11 +144,12 @@ def test_an_environment_that_ends_at_once_has_an_episode_at_each_step():
         def outcome(self, t):
             return super().outcome(t)._replace(terminated=jnp.array(True))
 
-    life = rc.rl.live(agent_for(AtOnce()), AtOnce(), steps=200, progress=False)
+    agent = agent_for(AtOnce(), optimizer=rc.ObGD())
+    life = rc.rl.live(agent, AtOnce(), steps=200, progress=False)
     assert len(life.returns[0]) == 200
     np.testing.assert_array_equal(life.ends[0], np.arange(1, 201))
     # its value is learned: one reward, and nothing after it
-    scene = rc.rl.watch(agent_for(AtOnce()), AtOnce(), life.stage_of(0), steps=1)
+    scene = rc.rl.watch(agent, AtOnce(), life.stage_of(0), steps=1)
     assert abs(scene.outputs[0, 0] - 1) < 0.3
 
 
@@ -180,7 +181,7 @@ def test_large_rewards_do_not_break_an_agent():
             reward = jnp.where(t % 7 == 0, 1e6, -1e6)
             return super().outcome(t)._replace(reward=reward, terminated=t % 20 == 19)
 
-    for agent in (agent_for(Rich()), rc.rl.Normalised(agent_for(Rich(), optimizer=rc.Adam(1e-3)))):
+    for agent in (agent_for(Rich(), optimizer=rc.ObGD()), rc.rl.Normalised(agent_for(Rich(), optimizer=rc.Adam(1e-3)))):
         life = rc.rl.live(agent, Rich(), steps=500, progress=False)
         assert not life.diverged
         assert all(np.isfinite(leaf).all() for leaf in jax.tree.leaves(life.stages) if leaf.dtype == float)

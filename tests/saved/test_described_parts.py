@@ -41,6 +41,7 @@ EXAMPLES = [
     *(rc.UORO(nu=nu, initial_scale=1e-300) for nu in FUNCTIONS["nu"].values()),
     rc.KFRTRL(initial_scale=jnp.float32(0.1)), rc.KeRNL(learning_rate=np.float64(0.3), late_perturbation=True),
     rc.SGD(0.1, 0.9), rc.Adam(1e-3, clip=1.0), rc.RMSProp(1e-3, decay=0.5), rc.RLS(),
+    rc.ObGD(kappa=3.0), rc.AdaptiveObGD(decay=0.99),
     *(kind() for name, kind in rc.TASKS.items() if name != "digits"), rc.Mimic(rc.GRU(2, 3), outputs=4),
     rc.PerGate(rc.LRU(2, 3), rc.SGD(0.1, 0.9), {"nu": rc.Adam(1e-4)}), rc.DelayedStep(step_of(rate=rc.Adam()), rows=3),
     step_of(), step_of(rc.UORO(), rc.LSTM(2, 3), streams=3, random_feedback=True),
