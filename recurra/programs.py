@@ -8,7 +8,7 @@ JAX is never taken for one that it is not.
 import functools
 import importlib.util
 import linecache
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -60,6 +60,39 @@ def subprograms(equation: Any) -> Iterator[Jaxpr]:
                 yield each
 
 
+def closed(program: Any) -> Any:
+    """A part of an operation as a program with its constants, which some versions of JAX keep apart."""
+    return program if hasattr(program, "consts") else ClosedJaxpr(program, ())
+
+
+def called(equation: Any) -> Any:
+    """The program that an operation of `CALLS` runs."""
+    return closed(next(each for each in equation.params.values() if isinstance(each, ClosedJaxpr | Jaxpr)))
+
+
+class LoopParts(NamedTuple):
+    """The body of a `scan`; how many values it closes over, and how many go from one pass to the next."""
+
+    body: Any
+    fixed: int
+    carried: int
+
+
+def loop_parts(params: Any) -> LoopParts:
+    """The parts of a `scan` with these parameters."""
+    if "num_consts" in params:
+        return LoopParts(closed(params["jaxpr"]), params["num_consts"], params["num_carry"])
+    fixed, carried, *_ = (len(part) for part in params["ft_in"].unpack())  # newer versions of JAX
+    return LoopParts(closed(params["jaxpr"]), fixed, carried)
+
+
+def form_for(params: Any, platforms: tuple[str | None, ...]) -> int:
+    """Which of the forms of a computation, a `platform_index`, is the first of these; None is that for any platform."""
+    forms = [("",) if form is None else form for form in params["platforms"]]
+    names = ["" if name is None else name for name in platforms]
+    return next(i for name in names for i, form in enumerate(forms) if name in form)
+
+
 #: Those of them that are nothing but their program, so that it may stand in their place.
 WRITTEN_OUT = {"jit", "pjit", "call", "core_call", "closed_call", "remat", "remat2", "checkpoint"}
 
@@ -76,9 +109,14 @@ class Line(NamedTuple):
     file: str
     number: int
 
-    def __str__(self) -> str:
+    @property
+    def text(self) -> str:
+        """The line itself, as much as is shown of it; empty if there is no such file."""
         text = linecache.getline(self.file, self.number).strip()
-        text = text if len(text) <= LONGEST else f"{text[:LONGEST]}..."
+        return text if len(text) <= LONGEST else f"{text[:LONGEST]}..."
+
+    def __str__(self) -> str:
+        text = self.text
         return f"line {self.number} of {Path(self.file).name}" + (f", `{text}`" if text else "")
 
 
@@ -113,28 +151,42 @@ class Flat(NamedTuple):
     outputs: list[int | Literal]
 
 
-def flat(program: ClosedJaxpr, wanted: int) -> Flat:
-    """The program with all calls written out, without the operations that the first `wanted` outputs do not need."""
+def flat(
+    program: ClosedJaxpr,
+    wanted: int,
+    calls: Collection[str] = WRITTEN_OUT,
+    platforms: tuple[str | None, ...] = (),
+    libraries: tuple[tuple[str, ...], ...] = LIBRARIES,
+) -> Flat:
+    """The program with all calls written out, without the operations that the first `wanted` outputs do not need.
+
+    `calls` are the operations that are written out. With `platforms` a choice between forms of a computation is made
+    as well, by `form_for`. Lines are those of code outside the `libraries`.
+    """
     operations: list[Operation] = []
     constants: dict[int, Any] = {}
+    chosen: dict[int, int] = {}
     count = iter(range(10**9))
 
     def written(jaxpr: Jaxpr, names: dict[Any, Any], within: Line | None, call: str | None) -> list[Any]:
         refer = lambda var: var if isinstance(var, Literal) else names[var]
         for equation in jaxpr.eqns:
             arguments = tuple(map(refer, equation.invars))
-            line = _line_of(equation, within, call)
-            inner = next((each for each in equation.params.values() if isinstance(each, ClosedJaxpr | Jaxpr)), None)
-            if equation.primitive.name in WRITTEN_OUT and inner is not None:
-                body, consts = (inner.jaxpr, inner.consts) if isinstance(inner, ClosedJaxpr) else (inner, [])
-                own: dict[Any, Any] = dict(zip(body.invars, arguments, strict=True))
-                for var, value in zip(body.constvars, consts, strict=True):
+            line = _line_of(equation, within, call, libraries)
+            inner = called(equation) if equation.primitive.name in calls and any(subprograms(equation)) else None
+            if equation.primitive.name == "cond" and arguments[0] in chosen:
+                inner, *arguments = closed(equation.params["branches"][chosen[arguments[0]]]), *arguments[1:]
+            if inner is not None:
+                own: dict[Any, Any] = dict(zip(inner.jaxpr.invars, arguments, strict=True))
+                for var, value in zip(inner.jaxpr.constvars, inner.consts, strict=True):
                     own[var] = next(count)
                     constants[own[var]] = value
-                results = written(body, own, line, equation.params.get("name"))
+                results = written(inner.jaxpr, own, line, equation.params.get("name"))
             else:
                 results = [next(count) for _ in equation.outvars]
-                operations.append(Operation(equation, arguments, tuple(results), line))
+                if equation.primitive.name == "platform_index" and platforms:
+                    chosen[results[0]] = form_for(equation.params, platforms)
+                operations.append(Operation(equation, tuple(arguments), tuple(results), line))
             names |= dict(zip(equation.outvars, results, strict=True))
         return list(map(refer, jaxpr.outvars))
 
@@ -151,7 +203,7 @@ def flat(program: ClosedJaxpr, wanted: int) -> Flat:
     return Flat(kept[::-1], inputs, constants, outputs)
 
 
-def _line_of(equation: Any, within: Line | None, call: str | None) -> Line | None:
+def _line_of(equation: Any, within: Line | None, call: str | None, libraries: Any) -> Line | None:
     """The line of a user's code that an operation comes from, as far as JAX tells.
 
     JAX keeps the program of a function that it has traced before, with the lines that called it then. So below a call
@@ -161,8 +213,8 @@ def _line_of(equation: Any, within: Line | None, call: str | None) -> Line | Non
         frames = [(each.file_name, each.line_num, each.function_name) for each in equation.source_info.traceback.frames]
     except AttributeError:  # a version of JAX that keeps its lines elsewhere
         return within
-    for libraries in (sum(LIBRARIES, ()), LIBRARIES[0]):
-        folders = tuple(filter(None, map(_folder_of, libraries)))
+    for skipped in (sum(libraries, ()), libraries[0]):
+        folders = tuple(filter(None, map(_folder_of, skipped)))
         for file, number, function in frames:
             if not file.startswith((*folders, "<")):
                 is_own = call is None or function.rpartition(".")[2] == call
@@ -173,7 +225,7 @@ def _line_of(equation: Any, within: Line | None, call: str | None) -> Line | Non
 @functools.cache
 def _folder_of(package: str) -> str | None:
     found = importlib.util.find_spec(package)
-    return None if found is None or not found.origin else str(Path(found.origin).parent) + "/"
+    return None if found is None or not found.origin else f"{Path(found.origin).parent}/"
 
 
 def seen_by(program: Jaxpr, counts: Callable[[Any, Any], bool] = lambda equation, var: True) -> list[set[int]]:

@@ -11,7 +11,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.extend.core import ClosedJaxpr, Jaxpr, Literal
+from jax.extend.core import Jaxpr, Literal
 from jax.lax import GatherScatterMode
 from jaxtyping import Array, Int
 
@@ -28,7 +28,7 @@ from recurra.engine.on_chip.rules import (
     total,
     without,
 )
-from recurra.programs import CALLS
+from recurra.programs import CALLS, called, closed, form_for, loop_parts
 
 #: Which of several forms of a computation a kernel takes, the best first; None is the form for any platform. JAX has
 #: forms for Mosaic, another compiler of kernels, that gather nothing: a diagonal is a product with the unit matrix.
@@ -86,27 +86,19 @@ def _own(constant: Any) -> Any:
     return np.asarray(constant)[()]
 
 
-def _closed(program: Any) -> Any:
-    """A part of an operation as a program with its constants, which some versions of JAX keep apart."""
-    return program if hasattr(program, "consts") else ClosedJaxpr(program, ())
-
-
 @rule(*CALLS)
 def _call(site: Site, *operands: Any) -> Results:
-    inner = next(site.params[name] for name in ("jaxpr", "call_jaxpr", "call", "fun_jaxpr") if name in site.params)
-    return carry_out(_closed(inner), *operands)
+    return carry_out(called(site), *operands)
 
 
 @rule("platform_index")
 def _platform_index(site: Site) -> Any:
-    forms = [("",) if form is None else form for form in site.params["platforms"]]
-    names = ["" if name is None else name for name in PLATFORMS]
-    return [next(i for name in names for i, form in enumerate(forms) if name in form)]
+    return [form_for(site.params, PLATFORMS)]
 
 
 @rule("cond")
 def _cond(site: Site, which: Any, *operands: Any) -> Results:
-    branches = [_closed(branch) for branch in site.params["branches"]]
+    branches = [closed(branch) for branch in site.params["branches"]]
     if isinstance(which, int):  # known now: a choice between platforms
         return carry_out(branches[which], *operands)
     run = lambda branch: lambda *operands: carry_out(branch, *operands)
@@ -115,7 +107,7 @@ def _cond(site: Site, which: Any, *operands: Any) -> Results:
 
 @rule("while")
 def _while(site: Site, *operands: Any) -> Results:
-    goes_on, body = (_closed(site.params[name]) for name in ("cond_jaxpr", "body_jaxpr"))
+    goes_on, body = (closed(site.params[name]) for name in ("cond_jaxpr", "body_jaxpr"))
     if goes_on.jaxpr.outvars[0].aval.shape:
         raise UnsupportedError("has a while loop whose length differs between streams")
     of_test, of_body = site.params["cond_nconsts"], site.params["body_nconsts"]
@@ -143,12 +135,8 @@ def _scan(site: Site, *operands: Any) -> Results:
 
 def scan_parts(site: Site, operands: Sequence[Any]) -> tuple[Any, Sequence[Any], Sequence[Any], Sequence[Any]]:
     """The body of a loop, what it closes over, its first state and its rows."""
-    params = site.params
-    if "num_consts" in params:
-        fixed, state = params["num_consts"], params["num_carry"]
-    else:  # newer versions of JAX
-        fixed, state, *_ = (len(part) for part in params["ft_in"].unpack())
-    return _closed(params["jaxpr"]), operands[:fixed], operands[fixed : fixed + state], operands[fixed + state :]
+    body, fixed, state = loop_parts(site.params)
+    return body, operands[:fixed], operands[fixed : fixed + state], operands[fixed + state :]
 
 
 def _in_two(values: list[Any], count: int) -> tuple[list[Any], list[Any]]:
