@@ -21,6 +21,7 @@ from recurra.network import Readout as Readout
 from recurra.online.defaults import forecaster as forecaster
 from recurra.online.defaults import race as race
 from recurra.online.diverging import Diverged as Diverged
+from recurra.online.export import export as export
 from recurra.online.files import load as load
 from recurra.online.files import save as save
 from recurra.online.intervals import Intervals as Intervals

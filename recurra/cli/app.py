@@ -14,6 +14,7 @@ import typer
 from recurra import __version__
 from recurra.cli import stopping
 from recurra.cli.environment import CommandError, check_device, keep_compiled_programs, need
+from recurra.cli.exporting import export_command
 from recurra.cli.learning.options import learn_command
 from recurra.cli.output import Output
 from recurra.cli.streams import closing, complain
@@ -178,6 +179,7 @@ def train_command(
 
 
 app.command("learn")(learn_command)
+app.command("export")(export_command)
 app.command("sweep")(sweep_command)
 app.command("show")(show_command)
 app.command("tune")(tune_command)

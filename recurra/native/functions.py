@@ -1,5 +1,6 @@
 """A traced program as a C function: its fields and arguments are given by name, and the rest follows."""
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
@@ -31,6 +32,7 @@ class Source:
     tables: dict[str, Any] = field(default_factory=dict)
     #: the longest working arrays that a function needs, by their kinds
     words: dict[str, int] = field(default_factory=dict)
+    _tables: int = 0
 
     def body(self, program: Any, takes: Sequence[Place], gives: Sequence[Place | None]) -> str:
         """The body of the function that carries out a traced program.
@@ -51,14 +53,17 @@ class Source:
         give(writer, [target for target, _ in pairs], [value for _, value in pairs], prefer=1)
         kept = {each.number for each in storages.values()}
         plan = planned(writer.block, writer.storages, kept)
+        tables = dict(self.tables)
         for number, array in writer.tables.items():
-            known = f"table_{len(self.tables)}"
-            same = [name for name, other in self.tables.items() if other.dtype == array.dtype
+            self._tables += 1
+            known = f"table_{self._tables}"
+            same = [name for name, other in tables.items() if other.dtype == array.dtype
                     and other.shape == array.shape and (other == array).all()]  # fmt: skip
             name = same[0] if same else known
-            self.tables[name] = array
+            tables[name] = array
             writer.storages[number].name = name
         text = Printer(writer, plan).printed(writer.block)
+        self.tables |= {name: array for name, array in tables.items() if re.search(rf"\b{name}\b", text)}
         self.helpers |= writer.helpers
         for kind, count in plan.words.items():
             self.words[kind] = max(self.words.get(kind, 0), count)

@@ -3,7 +3,7 @@
 from collections.abc import Collection
 
 #: what a helper needs before it
-NEEDS = {"random_words_32": ("threefry",), "random_words_64": ("threefry",)}
+NEEDS = {"logistic32": ("tanh32",), "random_words_32": ("threefry",), "random_words_64": ("threefry",)}
 
 _TEXTS = {
     "larger": """
@@ -25,6 +25,25 @@ static REAL one_minus_square(REAL x) { return ONE - x * x; }
 """,
     "logistic": """
 static REAL logistic(REAL x) { return ONE / (ONE + exp_(-x)); }
+""",
+    "tanh32": """
+/* tanh as a quotient of polynomials, to 3e-7: without branches, so that several are computed at once (as Eigen's) */
+static REAL tanh32(REAL x) {
+    const REAL c = x < -7.90531110763549805f ? -7.90531110763549805f : x > 7.90531110763549805f ? 7.90531110763549805f : x;
+    const REAL s = c * c;
+    REAL p = -2.76076847742355e-16f * s + 2.00018790482477e-13f, q = 1.19825839466702e-06f * s + 1.18534705686654e-04f;
+    p = p * s - 8.60467152213735e-11f;
+    p = p * s + 5.12229709037114e-08f;
+    p = p * s + 1.48572235717979e-05f;
+    p = p * s + 6.37261928875436e-04f;
+    p = p * s + 4.89352455891786e-03f;
+    q = q * s + 2.26843463243900e-03f;
+    q = q * s + 4.89352518554385e-03f;
+    return c * p / q;
+}
+""",
+    "logistic32": """
+static REAL logistic32(REAL x) { return 0.5f + 0.5f * tanh32(0.5f * x); }
 """,
     "rsqrt": """
 static REAL rsqrt(REAL x) { return ONE / sqrt_(x); }

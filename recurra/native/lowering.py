@@ -74,8 +74,8 @@ def _table(writer: Writer, value: Any) -> Value:
     """A constant of the program: a number, or a table in the file."""
     shape, dtype = shape_of(value), dtype_of(value)
     array = np.asarray(value)
-    if not shape or (array.size and (array == array.flat[0]).all()):
-        return Value(shape, dtype, constant(array.flat[0], value).template)
+    if not shape or (array == array.flat[:1]).all():
+        return Value(shape, dtype, constant(array.flat[0] if array.size else 0, value).template)
     for number, known in writer.tables.items():
         if isinstance(known, np.ndarray) and known.dtype == array.dtype and np.array_equal(known, array):
             return of_view(whole(writer.storages[number]))

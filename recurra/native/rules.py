@@ -87,6 +87,8 @@ _OWN = {
     "max": "larger", "min": "smaller", "sign": "sign", "square": "square", "logistic": "logistic", "rsqrt": "rsqrt",
     "erf_inv": "erf_inv", "one_minus_square": "one_minus_square",
 }  # fmt: skip
+#: functions of our own in single precision, in the place of those of <math.h>, which compute one number at a time
+_QUICK = {"tanh": "tanh32", "logistic": "logistic32"}
 _WHOLE = {
     **_FLOAT,
     "rem": "({0} % {1})", "abs": "({0} < 0 ? -{0} : {0})", "max": "({0} > {1} ? {0} : {1})",
@@ -172,6 +174,8 @@ def _elementwise(writer: Writer, site: Site, *operands: Value) -> Value:
     if is_float(dtype):
         if site.name in _FLOAT:
             template = _FLOAT[site.name]
+        elif dtype == "float32" and site.name in _QUICK:
+            template = f"{writer.helper(_QUICK[site.name])}({{0}})"
         elif site.name in _MATH:
             arguments = ", ".join(f"{{{i}}}" for i in range(len(operands)))
             template = f"{math(_MATH[site.name], dtype)}({arguments})"

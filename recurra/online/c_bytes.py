@@ -20,6 +20,7 @@ import json
 import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -104,16 +105,12 @@ class Layout:
     def code(self, name: str) -> str:
         """The functions in C that write and read these bytes."""
         upper, start = name.upper(), self.start
-        wide = any(_kind(field).itemsize == 8 for field in self.fields)
         moved = lambda field: f"({'' if field.shape else '&'}self->{field.name}, {field.size}"
         out, into = [], []
         for field in self.fields:
             size = _kind(field).itemsize
             out.append(f"    bytes = put{8 * size}(bytes, {moved(field)[1:]});")
             into.append(f"    bytes = get{8 * size}(bytes, {moved(field)[1:]});")
-        floats = [f"    wrong += not_finite({'' if f.shape else '&'}self->{f.name}, {f.size});" for f in self.fields
-                  if f.dtype.startswith("float")]  # fmt: skip
-        del wide, floats
         bits = " | ".join(f"(unsigned)(self->needs_y[{i}] != 0) << {i}" for i in range(len(start.needs_y)))
         needs = "\n".join(f"    self->needs_y[{i}] = (int)(head[6] >> {i} & 1u);" for i in range(len(start.needs_y)))
         return f"""
@@ -208,6 +205,18 @@ int {name}_import(struct {name} *self, const unsigned char *bytes, unsigned long
     return {upper}_OK;
 }}
 """
+
+
+def exported_bytes(path: Path) -> bytes | None:
+    """The content of a file if it begins as the bytes of an exported model do; None for any other."""
+    try:
+        if not path.is_file():
+            return None
+        with path.open("rb") as file:
+            first = file.read(len(MAGIC))
+            return first + file.read() if first == MAGIC else None
+    except (OSError, ValueError):  # what reads other files says why
+        return None
 
 
 def check_bytes(given: bytes) -> None:

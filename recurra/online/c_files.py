@@ -7,7 +7,7 @@ import numpy as np
 
 from recurra import __version__
 from recurra.native.printing import table
-from recurra.online.c_bytes import FORMAT, HEAD, MAGIC, Layout
+from recurra.online.c_bytes import FORMAT, Layout
 from recurra.online.in_c import RESERVED, Field, Functions
 
 #: The longest name of a model.
@@ -200,12 +200,11 @@ def _calls(name: str, functions: Functions) -> str:
     n_in, n_out, room = streams * step.n_in, streams * step.n_out, max(step.horizon, 1)
     limit = "9.0e18" if functions.dtype == "float32" else "6.0e153"
     finite = "\n".join(
-        f"    wrong += {'not_finite' if field.shape else 'not_finite'}({'' if field.shape else '&'}self->{field.name}, "
+        f"    wrong += not_finite({'' if field.shape else '&'}self->{field.name}, "
         f"{field.size});"
         for field in functions.fields
         if field.dtype.startswith("float")
     )
-    reset = _of_streams("self->starts", streams) if step.resets else ""
     call = lambda function, **values: _call(functions, function, **values)
     observe = call("observe", x="row", y="found", reset="reset")
     learn = call("learn", label="target", present="present")
@@ -214,9 +213,6 @@ def _calls(name: str, functions: Functions) -> str:
     clear = "    self->starts = 0;\n" if step.resets else ""
     set_present = "\n".join(f"    present[{i}] = label != 0;" for i in range(streams))
     own_units = f"    for (i = 0; i < {n_out}; i++) y[i] = (double)found[i] + self->origin_y[i];\n"
-    del reset
-    needs_label = any_text = " || ".join(f"self->needs_y[{i}]" for i in range(streams))
-    del any_text
     per = step.n_out
     if step.horizon:
         know = call("know", label="target", present="present")
@@ -334,13 +330,7 @@ int {name}_learn(struct {name} *self, const double *label) {{
 {resets}"""
 
 
-def _of_streams(text: str, streams: int) -> str:
-    return ", ".join([text] * streams)
-
-
 def _call(functions: Functions, name: str, **values: str) -> str:
     arguments = [values.get(each, "&fine" if each == "fine" else each) for each in functions.arguments[name]]
     return f"{name}({', '.join(['self', *arguments])});"
 
-
-__all__ = ["HEAD", "MAGIC", "checked_name", "code", "header"]

@@ -10,6 +10,8 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from recurra.network import Network, NetworkWeights
+from recurra.online.c_bytes import exported_bytes
+from recurra.online.export import imported
 from recurra.online.intervals import Intervals
 from recurra.online.keeping import NeedsTemplate
 from recurra.online.model import Online
@@ -72,7 +74,8 @@ def save(path: Path | str, model: Model | Network, weights: NetworkWeights | Non
 def load(path: Path | str, like: Model | Network | None = None) -> Model:
     """The model in a file. `like` is a model built in the same way, for one with parts of your own; it stays as it is.
 
-    Of a trained network there is a `recurra.TrainedNetwork`, and `like` may be a network.
+    Of a trained network there is a `recurra.TrainedNetwork`, and `like` may be a network. Bytes that `recurra.export`
+    wrote, or the function `export` of a model in C, need the exported model as `like`.
 
     What is wrong with a file is a `recurra.SavedFileError`. No code of a file is ever run.
 
@@ -82,6 +85,8 @@ def load(path: Path | str, like: Model | Network | None = None) -> Model:
     ...     rc.load(f"{folder}/model.safetensors").n_in
     1
     """
+    if (given := exported_bytes(Path(path))) is not None:
+        return _from_bytes(path, given, like)
     arrays, document = archive.read(path, KIND)
     kind = document.get("type")
     if not isinstance(kind, str) or kind not in MODELS:
@@ -95,5 +100,19 @@ def load(path: Path | str, like: Model | Network | None = None) -> Model:
         return MODELS[kind].from_saved(document.get("model"), arrays, like)  # pyright: ignore[reportArgumentType]
     except NeedsTemplate as error:
         raise SavedFileError(f"{path} needs a template: {error}") from None
+    except ValueError as error:
+        raise UselessFileError(f"{path} cannot be used: {error}.") from error
+
+
+def _from_bytes(path: Path | str, given: bytes, like: Model | Network | None) -> Online:
+    if like is None:
+        raise SavedFileError(
+            f"{path} needs a template: it has what an exported model knows, and not what kind of model that is. Load it "
+            "with the model that was exported: rc.load(path, like=model)."
+        )
+    if not isinstance(like, Online):
+        raise SavedFileError(f"{path} holds what an Online knows, and `like` is a {type(like).__name__}.")
+    try:
+        return imported(given, like)
     except ValueError as error:
         raise UselessFileError(f"{path} cannot be used: {error}.") from error

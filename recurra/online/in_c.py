@@ -5,7 +5,7 @@ are the arrays of the state, in the order in which `Packing` packs them, so that
 """
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -48,6 +48,7 @@ class Field(NamedTuple):
 def fields_of(state: OnlineState) -> list[Field]:
     """The arrays of a state: floating-point numbers first, and then by how many bytes their numbers have."""
     leaves = jax.tree.leaves(state)
+    own = next(str(leaf.dtype) for leaf in leaves if jnp.issubdtype(leaf.dtype, jnp.floating))
     paths = list(arrays_of(jax.tree.map(lambda leaf: np.zeros(leaf.shape, leaf.dtype), state)))
     found: list[Field] = []
     taken: set[str] = set()
@@ -55,11 +56,13 @@ def fields_of(state: OnlineState) -> list[Field]:
         dtype = str(leaf.dtype)
         if dtype not in TYPES:
             raise NotWrittenError(f"numbers of type {dtype}")
+        if dtype.startswith("float") and dtype != own:
+            raise NotWrittenError(f"numbers of {dtype} beside those of {own}")
         name = _identifier(path, taken)
         found.append(Field(name, path, i, tuple(leaf.shape), dtype))
     is_float = lambda each: each.dtype.startswith("float")
-    wide = lambda each: each.dtype in ("int64", "uint64")
-    return sorted(found, key=lambda each: (not is_float(each), not wide(each)))
+    is_other = lambda each: (each.dtype in ("int64", "uint64")) != (own == "float64")
+    return sorted(found, key=lambda each: (not is_float(each), is_other(each)))
 
 
 #: what a path begins with, and a field need not
@@ -164,15 +167,13 @@ def _function(
         argument("reset", wide, "bool")
     traced = step.traced
 
-    def run(leaves: list[Array], values: dict[str, Array]) -> tuple[list[Array], Array | None, Array]:
-        state = jax.tree.unflatten(structure, leaves)
-        # A label that comes alone belongs to its row, whatever began since.
-        return _taken(traced, actions, state, values)
+    names = list(given)
+
+    def run(leaves: Any, *values: Any) -> Any:
+        return _taken(traced, actions, jax.tree.unflatten(structure, leaves), dict(zip(names, values, strict=True)))
 
     shapes = [jax.ShapeDtypeStruct(leaf.shape, leaf.dtype) for leaf in leaves]
-    names = list(given)
-    flat: Callable[..., Any] = lambda leaves, *values: run(leaves, dict(zip(names, values, strict=True)))
-    program = jax.make_jaxpr(flat)(shapes, *(given[each][1] for each in names))
+    program = jax.make_jaxpr(run)(shapes, *(given[each][1] for each in names))
     of_leaf = {field.leaf: field.place for field in fields}
     places = [of_leaf[i] for i in range(len(leaves))]
     gives: list[Place | None] = [*places]
@@ -197,7 +198,10 @@ def _function(
 def _taken(
     step: OnlineStep, actions: tuple[str, ...], state: OnlineState, given: dict[str, Array]
 ) -> tuple[Any, ...]:
-    """What is done with one row: the next state, the prediction if there is one, and whether all of it is finite."""
+    """What is done with one row: the next state, the prediction if there is one, and whether all of it is finite.
+
+    A label that comes alone belongs to its row, whatever began since: `given` then tells of no reset.
+    """
     is_fine, output = jnp.ones((), bool), None
     reset = given.get("reset")
     if actions == ("told",):

@@ -2,6 +2,7 @@
 
 import dataclasses
 import itertools
+import warnings
 from collections.abc import Callable, Mapping
 from typing import Any, NoReturn
 
@@ -18,6 +19,7 @@ from recurra.engine.specialise import specialised_step, tagged
 from recurra.network import NetworkWeights
 from recurra.online import keeping
 from recurra.online.diverging import Diverged, Watch, grown, norms_of
+from recurra.online.native import Native, NativeError
 from recurra.online.program import ROWS, Kind, Packing, Program, no_outs, program_of
 from recurra.online.rows import GivenRows, Origins, explain, many_rows, one_label, one_row
 from recurra.online.step import OnlineState, OnlineStep
@@ -55,6 +57,9 @@ class Online:
     0 a label belongs to the row it comes with. With h ≥ 1, `y` is the value of the target at the present row. It is the
     label of the row h earlier, and predictions are of the value h rows later.
 
+    With `native`, rows are computed by plain C that the machine's own compiler compiled: a row of a small network then
+    takes a few microseconds. Compiling takes seconds, once on a machine.
+
     A model whose step has `resets` takes sequences: with `reset` a row says that a sequence begins with it.
 
     A row of another shape, or one that is not finite, is a ValueError, and so is a number for `key` outside 0..2³²-1. A
@@ -70,6 +75,7 @@ class Online:
         key: int | PRNGKeyArray = 0,
         weights: NetworkWeights | None = None,
         specialise: bool = True,
+        native: bool = False,
     ):
         if not isinstance(step, OnlineStep):
             raise TypeError(f"`step` must be a recurra.OnlineStep, and is {step!r}.")
@@ -81,6 +87,7 @@ class Online:
             if specialise:
                 step = dataclasses.replace(step, learning=specialised_step(step.learning, "cpu"))
             self._take_up(step, compiled(_first_state, "cpu", runs_once=True)(step.traced, root, weights))
+        self.native = native
 
     def _take_up(self, step: OnlineStep, state: OnlineState) -> None:
         self.step = step
@@ -97,6 +104,7 @@ class Online:
         traced = step.traced
         tree = no_outs(step), eqx.filter(traced, eqx.is_array), state
         self._packing = Packing.of(tree)
+        self._native: Native | None = None
         self._packed = jax.device_put(self._packing.pack_here(tree), core_device())  # and there it stays
         self._programs: dict[Kind, Program] = {}
         self._buffer = np.zeros((ROWS + 1, streams, step.n_in + step.n_out + 1 + step.resets), dtype)
@@ -112,6 +120,38 @@ class Online:
         """The state, for `step.observe` and `step.learn` of this model's `step`. For `train` take `learning`."""
         with jax.default_device(core_device()):
             return jax.tree.map(jnp.asarray, self._packing.unpack_here(self._packed)[2])
+
+    @property
+    def _packed(self) -> tuple[Any, ...]:
+        """The state as programs take it. A native model packs it only when somebody asks."""
+        if self._is_ahead and self._native is not None:
+            self._arrays, self._is_ahead = self._native.packed(self._arrays), False
+        return self._arrays
+
+    @_packed.setter
+    def _packed(self, packed: tuple[Any, ...]) -> None:
+        self._arrays, self._is_ahead = packed, False
+
+    @property
+    def native(self) -> bool:
+        """Whether rows are computed by C that the machine's compiler compiled, and not by JAX.
+
+        It may be set at any time: predictions agree but for rounding, and files are the same. Where C cannot be had, a
+        warning says why, and JAX goes on.
+        """
+        return self._native is not None
+
+    @native.setter
+    def native(self, wanted: bool) -> None:
+        if bool(wanted) is self.native:
+            return
+        self._packed = self._packed
+        self._programs, self._native = {}, None
+        if wanted:
+            try:
+                self._native = Native(self.step, self.state, self._packing)
+            except NativeError as error:
+                warnings.warn(f"This model's rows are computed by JAX, and not by compiled C: {error}.", stacklevel=2)
 
     @property
     def learning(self) -> LearningState:
@@ -149,6 +189,13 @@ class Online:
         is_usual = is_usual and x.dtype.kind in "fiub" and y.dtype.kind in "fiub"
         if is_usual and x.shape == self._x.shape and y.shape == self._y.shape and self._origins.are_known:
             origins = self._origins
+            if (native := self._native) is not None and self._x.size:
+                native.take_up(None if self._is_ahead else self._arrays, origins)
+                native.x[:], native.y[:] = x, y
+                if native.one():
+                    self._is_ahead, self.rows = True, self.rows + 1
+                    return native.out.copy()
+                return self.take(one_row(self.step, x, y, reset))[0]
             with np.errstate(over="ignore", invalid="ignore"):
                 np.subtract(x, origins.x[0], self._x, casting="unsafe")
                 np.subtract(y, origins.y[0], self._y, casting="unsafe")
@@ -245,7 +292,9 @@ class Online:
     def with_state(self, state: OnlineState, step: OnlineStep | None = None) -> "Online":
         """The model as it is, but with another state, and if one is given another step, to which the state belongs."""
         step = self.step if step is None else step
-        return Online.continued(step, state, self.rows, self._waiting, self._origins.widened(step))
+        model = Online.continued(step, state, self.rows, self._waiting, self._origins.widened(step))
+        model.native = self.native
+        return model
 
     def kept(self) -> tuple[Any, ...]:
         """All that changes, to `go_back` to. It takes no time: arrays of JAX's do not change."""
@@ -345,6 +394,9 @@ class Online:
 
     def _program(self, kind: Kind) -> Program:
         found = self._programs.get(kind)
+        if found is None and self._native is not None:
+            found = self._native.program(kind)
         if found is None:
-            found = self._programs[kind] = program_of(self.step.traced, self._packing, kind)
+            found = program_of(self.step.traced, self._packing, kind)
+        self._programs[kind] = found
         return found

@@ -61,14 +61,14 @@ class Packing:
         leaves = jax.tree.leaves(tree)
         if not self.is_small:
             return tuple(leaves)
-        return tuple(jnp.concatenate([_words(leaves[i]) for i in members]) for members in self._members.values())
+        return tuple(jnp.concatenate([_words(leaves[i]) for i in members]) for members in self.members.values())
 
     def unpack(self, packed: Sequence[Array]) -> PyTree:
         """The tree again."""
         if not self.is_small:
             return jax.tree.unflatten(self.structure, packed)
         leaves: list[Any] = [None] * len(self.shapes)
-        for vector, members in zip(packed, self._members.values(), strict=True):
+        for vector, members in zip(packed, self.members.values(), strict=True):
             for i, start in zip(members, self._starts(members), strict=True):
                 words = jax.lax.slice(vector, (start,), (start + math.prod(self.shapes[i]),))
                 leaves[i] = _numbers(words, self.dtypes[i]).reshape(self.shapes[i])
@@ -81,7 +81,7 @@ class Packing:
             return tuple(leaves)
         words = lambda i: np.asarray(leaves[i]).astype("int32" if self.dtypes[i] == "bool" else self.dtypes[i])
         flat = lambda i: np.ravel(words(i)).view(_word(self.dtypes[i]))
-        return tuple(np.concatenate([flat(i) for i in members]) for members in self._members.values())
+        return tuple(np.concatenate([flat(i) for i in members]) for members in self.members.values())
 
     def unpack_here(self, packed: Sequence[Array]) -> PyTree:
         """What `unpack` returns, as arrays of NumPy's."""
@@ -89,7 +89,7 @@ class Packing:
         if not self.is_small:
             return jax.tree.unflatten(self.structure, parts)
         leaves: list[Any] = [None] * len(self.shapes)
-        for vector, members in zip(parts, self._members.values(), strict=True):
+        for vector, members in zip(parts, self.members.values(), strict=True):
             for i, start in zip(members, self._starts(members), strict=True):
                 words = vector[start : start + math.prod(self.shapes[i])]
                 leaf = words != 0 if self.dtypes[i] == "bool" else words.view(self.dtypes[i])
@@ -133,7 +133,7 @@ class Packing:
         """
         fine = jnp.ones((), bool)
         for part, members in zip(
-            packed, self._members.values() if self.is_small else ([i] for i in self._all), strict=True
+            packed, self.members.values() if self.is_small else ([i] for i in self._all), strict=True
         ):
             fine &= self._floats_fine(part, members)
         return fine
@@ -149,7 +149,7 @@ class Packing:
         return jnp.max(_words(words) & 0x7FFFFFFF) < 0x7F800000
 
     @functools.cached_property
-    def _members(self) -> dict[str, list[int]]:
+    def members(self) -> dict[str, list[int]]:
         """The arrays by the kind of word that they travel as, floating-point numbers first."""
         members: dict[str, list[int]] = {}
         is_float = [jnp.issubdtype(dtype, jnp.floating) for dtype in self.dtypes]
