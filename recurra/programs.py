@@ -166,6 +166,7 @@ def flat(
     operations: list[Operation] = []
     constants: dict[int, Any] = {}
     chosen: dict[int, int] = {}
+    chosen_by = lambda each: chosen.get(each) if isinstance(each, int) else None
     count = iter(range(10**9))
 
     def written(jaxpr: Jaxpr, names: dict[Any, Any], within: Line | None, call: str | None) -> list[Any]:
@@ -174,8 +175,8 @@ def flat(
             arguments = tuple(map(refer, equation.invars))
             line = _line_of(equation, within, call, libraries)
             inner = called(equation) if equation.primitive.name in calls and any(subprograms(equation)) else None
-            if equation.primitive.name == "cond" and arguments[0] in chosen:
-                inner, *arguments = closed(equation.params["branches"][chosen[arguments[0]]]), *arguments[1:]
+            if equation.primitive.name == "cond" and (branch := chosen_by(arguments[0])) is not None:
+                inner, arguments = closed(equation.params["branches"][branch]), arguments[1:]
             if inner is not None:
                 own: dict[Any, Any] = dict(zip(inner.jaxpr.invars, arguments, strict=True))
                 for var, value in zip(inner.jaxpr.constvars, inner.consts, strict=True):
@@ -186,7 +187,7 @@ def flat(
                 results = [next(count) for _ in equation.outvars]
                 if equation.primitive.name == "platform_index" and platforms:
                     chosen[results[0]] = form_for(equation.params, platforms)
-                operations.append(Operation(equation, tuple(arguments), tuple(results), line))
+                operations.append(Operation(equation, arguments, tuple(results), line))
             names |= dict(zip(equation.outvars, results, strict=True))
         return list(map(refer, jaxpr.outvars))
 

@@ -22,7 +22,7 @@ STORIES = {
     RED: ("for people", ("cli", "studies", "pages")),
     ORANGE: ("many steps", ("river", "places", "public", "training", "online", "saved", "engine")),
     GREEN: ("one step", ("tasks", "step", "network", "losses")),
-    BLUE: ("the algebra", ("learners", "cells", "linalg", "programs", "checks")),
+    BLUE: ("the algebra", ("learners", "cells", "linalg", "native", "programs", "checks")),
 }
 
 

@@ -11,7 +11,9 @@ from recurra.studies.settings import SettingsError
 def export_command(
     model: Annotated[Path, typer.Argument(help="A model that `rc.save` wrote.", metavar="MODEL")],
     c: Annotated[Path, typer.Option("--c", help="Folder for the files; it is made if there is none.", metavar="DIR")],
-    name: Annotated[str | None, typer.Option(help="What the files and the struct are called. Default: as MODEL.")] = None,
+    name: Annotated[
+        str | None, typer.Option(help="What the files and the struct are called. Default: as MODEL.")
+    ] = None,
 ) -> None:
     """Write a saved model as plain C, which goes on learning without Python.
 

@@ -22,9 +22,7 @@ def give(writer: Writer, targets: Sequence[View], found: Sequence[Value], prefer
     ready = []
     for target, value in zip(targets, found, strict=True):
         is_same = value.view is not None and value.view.storage is target.storage and value.view.is_whole
-        if value.view is not None and (is_same or value.view.is_whole):
-            ready.append(value)
-        elif value.literal is not None:
+        if (value.view is not None and (is_same or value.view.is_whole)) or value.literal is not None:
             ready.append(value)
         else:
             fresh = writer.fresh(value.shape, value.dtype)
@@ -53,7 +51,7 @@ def _cond(writer: Writer, site: Site, which: Value, *operands: Value) -> list[Va
             found = WRITE(writer, closed(branch), kept)
             given = {value.view.storage for value in kept if value.view is not None}
             stored = [
-                value if value.view is not None and value.view.is_whole or value.literal else of_view(
+                value if (value.view is not None and value.view.is_whole) or value.literal else of_view(
                     _stored_here(writer, value)
                 ) for value in found
             ]  # fmt: skip

@@ -29,9 +29,10 @@ static REAL logistic(REAL x) { return ONE / (ONE + exp_(-x)); }
     "tanh32": """
 /* tanh as a quotient of polynomials, to 3e-7: without branches, so that several are computed at once (as Eigen's) */
 static REAL tanh32(REAL x) {
-    const REAL c = x < -7.90531110763549805f ? -7.90531110763549805f : x > 7.90531110763549805f ? 7.90531110763549805f : x;
+    const REAL most = 7.90531110763549805f, c = x < -most ? -most : x > most ? most : x;
     const REAL s = c * c;
-    REAL p = -2.76076847742355e-16f * s + 2.00018790482477e-13f, q = 1.19825839466702e-06f * s + 1.18534705686654e-04f;
+    REAL p = -2.76076847742355e-16f * s + 2.00018790482477e-13f;
+    REAL q = 1.19825839466702e-06f * s + 1.18534705686654e-04f;
     p = p * s - 8.60467152213735e-11f;
     p = p * s + 5.12229709037114e-08f;
     p = p * s + 1.48572235717979e-05f;
@@ -98,7 +99,7 @@ static REAL float_of_bits(BITS bits) {
 }
 """,
     "erf_inv": """
-/* the inverse of erf: a rational start, and three steps of Newton's on the complement, which keeps digits in the tails */
+/* the inverse of erf: a rough start, and three steps of Newton's on the complement, which keeps digits in the tails */
 static REAL erf_inv(REAL x) {
     double far = fabs((double)x), w, t, y;
     int i;

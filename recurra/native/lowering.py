@@ -12,7 +12,7 @@ import numpy as np
 from jax.extend.core import Literal
 
 from recurra.native import control, drawing, moving, products  # noqa: F401 (they register rules)
-from recurra.native.rules import FUSING, RULES, Site, constant, dtype_of, shape_of
+from recurra.native.rules import FUSING, RULES, Pair, Site, constant, dtype_of, shape_of
 from recurra.native.statements import Writer
 from recurra.native.values import LONGEST, NotWrittenError, Value, of_view, whole
 from recurra.programs import CALLS, Flat, Line, Operation, flat, subprograms
@@ -28,7 +28,7 @@ def written(writer: Writer, program: Any, arguments: Sequence[Value]) -> list[Va
     straight = _without_repeats(
         flat(program, len(program.jaxpr.outvars), calls=CALLS, platforms=PLATFORMS, libraries=LIBRARIES)
     )
-    known: dict[int, Value] = dict(zip(straight.inputs, arguments, strict=True))
+    known: dict[int, Any] = dict(zip(straight.inputs, arguments, strict=True))
     for name, value in straight.constants.items():
         known[name] = _table(writer, value)
     uses = Counter(each for operation in straight.operations for each in operation.arguments if isinstance(each, int))
@@ -46,13 +46,24 @@ def written(writer: Writer, program: Any, arguments: Sequence[Value]) -> list[Va
         if site.name not in RULES:
             raise NotWrittenError(f"{site.name!r}" + (f" in {operation.line}" if operation.line else ""))
         operands = [_read(known, each) for each in operation.arguments]
-        if any(0 in each.shape for each in operands) or any(0 in shape_of(aval) for aval in site.given):
-            raise NotWrittenError(f"{site.name!r} of an empty array")
+        if all(0 in shape_of(aval) for aval in site.given):
+            blank = [Value(shape_of(aval), dtype_of(aval), "0") for aval in site.given]
+            known |= dict(zip(operation.results, blank, strict=True))
+            continue
+        if any(0 in each.shape for each in operands):
+            if site.name != "concatenate":
+                raise NotWrittenError(f"{site.name!r} of an empty array")
+            operands = [each for each in operands if 0 not in each.shape]
+        if any(isinstance(each, Pair) for each in operands) and site.name not in ("exp", "real", "imag"):
+            raise NotWrittenError(f"{site.name!r} of complex numbers")
         if site.name not in FUSING:
             operands = [_settled(writer, each) for each in operands]
         found = RULES[site.name](writer, site, *operands)
-        results = list(found) if isinstance(found, list | tuple) else [found]
+        results: list[Any] = list(found) if isinstance(found, list | tuple) else [found]
         for name, value in zip(operation.results, results, strict=True):
+            if isinstance(value, Pair):
+                known[name] = value
+                continue
             is_part = uses[name] <= 1 and name in fused and len(value.template) <= LONGEST and value.shape != ()
             known[name] = value if is_part else writer.kept(value)
     writer.note = before
@@ -66,7 +77,7 @@ def _settled(writer: Writer, value: Value) -> Value:
     return value if value.view is not None or value.literal is not None else of_view(writer.stored(value))
 
 
-def _read(known: dict[int, Value], each: int | Literal) -> Value:
+def _read(known: dict[int, Any], each: int | Literal) -> Any:
     return constant(each.val, each.aval) if isinstance(each, Literal) else known[each]
 
 
@@ -77,7 +88,7 @@ def _table(writer: Writer, value: Any) -> Value:
     if not shape or (array == array.flat[:1]).all():
         return Value(shape, dtype, constant(array.flat[0] if array.size else 0, value).template)
     for number, known in writer.tables.items():
-        if isinstance(known, np.ndarray) and known.dtype == array.dtype and np.array_equal(known, array):
+        if known.dtype == array.dtype and np.array_equal(known, array):
             return of_view(whole(writer.storages[number]))
     storage = writer.storage(shape, dtype, name=f"table_{len(writer.tables)}", is_read_only=True)
     writer.tables[storage.number] = array

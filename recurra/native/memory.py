@@ -32,7 +32,7 @@ def kind_of(storage: Storage) -> str:
 
 
 def planned(block: list[Statement], storages: list[Storage], kept: Collection[int]) -> Plan:
-    """Removes what nobody needs from a block, after which the `kept` storages are read, and plans the others' places."""
+    """Remove what nobody needs from a block, after which the `kept` storages are read, and plan the others' places."""
     for _ in range(2):
         _remove_unneeded(block, storages, set(kept))
     apart, aside = _apart(block, storages, set(kept))

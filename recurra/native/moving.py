@@ -155,7 +155,7 @@ def _pad(writer: Writer, site: Site, operand: Value, fill: Value) -> Value:
     writer.fill(target, spread(writer.kept(fill), site.shape))
     starts, strides, inner, source = 0, [], [], 0
     view = operand.view
-    for axis, (low, high, between) in enumerate(site.params["padding_config"]):
+    for axis, (low, _, between) in enumerate(site.params["padding_config"]):
         n, step = operand.shape[axis], between + 1
         first = max(0, -(low // step)) if low < 0 else 0
         last = min(n - 1, (site.shape[axis] - 1 - low) // step)
@@ -322,4 +322,3 @@ def _scatter(writer: Writer, site: Site, operand: Value, index: Value, update: V
         value = f"({inside} ? {value} : {storage_of(target).token}[{place}])"
     writer.add(Assign(loops, storage_of(target), place, value, replaces=False))
     return of_view(target)
-

@@ -34,9 +34,7 @@ def _dot_general(writer: Writer, site: Site, x: Value, y: Value) -> Value:
     target = writer.fresh(site.shape, site.dtype)
     out = list(target.strides)
     own = lambda view, used: [axis for axis in range(len(view.shape)) if axis not in used]
-    batch = [
-        _Axis(a.shape[i], a.strides[i], b.strides[j], out.pop(0)) for i, j in zip(batch_x, batch_y, strict=True)
-    ]
+    batch = [_Axis(a.shape[i], a.strides[i], b.strides[j], out.pop(0)) for i, j in zip(batch_x, batch_y, strict=True)]
     rows = [_Axis(a.shape[i], a.strides[i], 0, out.pop(0)) for i in own(a, (*over_x, *batch_x))]
     columns = [_Axis(b.shape[j], 0, b.strides[j], out.pop(0)) for j in own(b, (*over_y, *batch_y))]
     summed = [_Axis(a.shape[i], a.strides[i], b.strides[j], 0) for i, j in zip(over_x, over_y, strict=True)]
@@ -112,14 +110,10 @@ def _rows(
             writer.add(Assign(_loops(single), storage_of(target), _place(target, single), product, "+=", False))
         return
     assert inside != letter
-    writer.add(
-        Assign(_loops(axes), storage_of(target), _place(target, axes), _product(a, b, axes), "+=", False)
-    )
+    writer.add(Assign(_loops(axes), storage_of(target), _place(target, axes), _product(a, b, axes), "+=", False))
 
 
-def _dots(
-    writer: Writer, target: View, a: View, b: View, outer: Sequence[_Axis], summed: Sequence[_Axis]
-) -> None:
+def _dots(writer: Writer, target: View, a: View, b: View, outer: Sequence[_Axis], summed: Sequence[_Axis]) -> None:
     """Each entry is a sum of its own; over entries that follow each other a function adds them."""
     place = _place(target, outer)
     last = summed[-1]
@@ -237,4 +231,3 @@ def _cumulative(writer: Writer, site: Site, operand: Value) -> Value:
     if n > 1:
         writer.add(Assign(loops, storage_of(target), target.place(here), text, replaces=False))
     return of_view(target)
-

@@ -5,6 +5,7 @@ refused with its name.
 """
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -32,7 +33,20 @@ class Site(NamedTuple):
         return dtype_of(self.given[0])
 
 
-Results = Value | Sequence[Value]
+@dataclass(frozen=True, eq=False)
+class Pair:
+    """A complex number as its real and imaginary part."""
+
+    re: Value
+    im: Value
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """That of both parts."""
+        return self.re.shape
+
+
+Results = Value | Pair | Sequence[Value | Pair]
 Rule = Callable[..., Results]
 RULES: dict[str, Rule] = {}
 #: operations whose operands may be expressions: they compute each entry once
@@ -168,8 +182,35 @@ def _known(site: Site, operands: Sequence[Value]) -> Value | None:
     return None
 
 
+@rule("complex", fuses=True)
+def _complex(writer: Writer, site: Site, re: Value, im: Value) -> Pair:
+    return Pair(*(spread(writer.kept(each), site.shape) for each in (re, im)))
+
+
+@rule("real", "imag", fuses=True)
+def _part(writer: Writer, site: Site, operand: Pair) -> Value:
+    return operand.re if site.name == "real" else operand.im
+
+
+def _exponential(writer: Writer, operand: Pair) -> Pair:
+    """exp(a + i b) = exp(a) (cos b + i sin b)."""
+    size = writer.kept(
+        combined(f"{math('exp', operand.re.dtype)}({{0}})", operand.shape, operand.re.dtype, [operand.re])
+    )
+    part = lambda name: writer.kept(
+        combined(
+            f"({{0}} * {math(name, operand.im.dtype)}({{1}}))", operand.shape, operand.im.dtype, [size, operand.im]
+        )
+    )
+    return Pair(part("cos"), part("sin"))
+
+
 @rule(*{*_FLOAT, *_MATH, *_OWN, *_WHOLE, *_FLAGS}, fuses=True)
-def _elementwise(writer: Writer, site: Site, *operands: Value) -> Value:
+def _elementwise(writer: Writer, site: Site, *operands: Value) -> Value | Pair:
+    if isinstance(operands[0], Pair):
+        if site.name != "exp":
+            raise NotWrittenError(f"{site.name!r} of complex numbers")
+        return _exponential(writer, operands[0])
     dtype = operands[0].dtype
     if is_float(dtype):
         if site.name in _FLOAT:
@@ -252,15 +293,10 @@ def _convert(writer: Writer, site: Site, operand: Value) -> Value:
         return operand
     if after not in TYPES:
         raise NotWrittenError(f"numbers of type {after}")
+    if (known := plain(operand)) is not None:
+        return Value(operand.shape, after, number(known, after))
     if {before, after} == {"float32", "float64"}:
         raise NotWrittenError("numbers of float32 and float64 side by side")
-    if operand.literal is not None:
-        text = operand.literal.strip("()")
-        plain = text.rstrip("fuUL")
-        try:
-            return Value(operand.shape, after, number(float(plain) if is_float(before) else int(plain), after))
-        except ValueError:
-            pass
     if after == "bool":
         return apply("({0} != 0)", site, operand)
     return apply(f"({TYPES[after]})({{0}})", site, operand)

@@ -7,12 +7,13 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
+import numpy as np
+
 from recurra.native.values import (
     Shape,
     Storage,
     Value,
     View,
-    dense,
     of_view,
     whole,
 )
@@ -125,7 +126,7 @@ class Writer:
         self.storages: list[Storage] = []
         self.block: list[Statement] = []
         self.helpers: set[str] = set()
-        self.tables: dict[int, object] = {}
+        self.tables: dict[int, np.ndarray] = {}
         self.note = ""
         self._loops = 0
 
@@ -235,8 +236,3 @@ def joined(shape: Sequence[int], strides: Sequence[Sequence[int]]) -> tuple[list
             for own, each in zip(found, strides, strict=True):
                 own.append(each[axis])
     return axes, found
-
-
-def contiguous(shape: Shape) -> tuple[int, ...]:
-    """Strides of a packed array of this shape."""
-    return dense(shape)

@@ -4,6 +4,7 @@ An expression is kept as text. In it, a storage is written as its number in «»
 storages that can share a place were found.
 """
 
+import itertools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -33,7 +34,7 @@ class NotWrittenError(TypeError):
 
 @dataclass(eq=False)
 class Storage:
-    """Where an array lies. `name` is what C calls a field, an argument or a table; None for an array of the function's own."""
+    """Where an array lies. `name` is what C calls a field, an argument or a table; None for one of the function."""
 
     number: int
     shape: Shape
@@ -180,11 +181,6 @@ def number(value: Any, dtype: str) -> str:
     return f"({plain}{ending})" if plain < 0 else f"{plain}{ending}"
 
 
-def text_of_exact(value: Any, dtype: str) -> str:
-    """A number of a table, in few characters."""
-    return number(value, dtype).strip("()") if np.isfinite(np.float64(value)) else number(value, dtype)
-
-
 def reshaped(view: View, shape: Shape) -> View | None:
     """The view in another shape; None if its entries are not in such an order."""
     strides: list[int] = []
@@ -197,7 +193,7 @@ def reshaped(view: View, shape: Shape) -> View | None:
                 joined.append(old.pop(0))
             else:
                 cut.append(new.pop(0))
-        for (_, outer), (inner_n, inner) in zip(joined, joined[1:], strict=False):
+        for (_, outer), (inner_n, inner) in itertools.pairwise(joined):
             if outer != inner_n * inner:
                 return None
         last = joined[-1][1]

@@ -35,11 +35,16 @@ def header(name: str, functions: Functions, layout: Layout, about: str) -> str:
     when = (
         "label    belongs to the row x. y is made before the label is seen."
         if not step.horizon
-        else f"label    is the value of the target at the row x: the label of the row {step.horizon} earlier. y predicts "
-        f"the value {step.horizon}\n             rows later."
+        else f"label    is the value of the target at the row x: the label of the row {step.horizon} earlier.\n"
+        f"            y predicts the value {step.horizon} rows later."
     )
     room = max(step.horizon, 1)
-    resets = f"\n/* A sequence begins with the next row. */\nvoid {name}_reset(struct {name} *self);\n" if step.resets else ""
+    words = {kind: max(functions.words.get(kind, 0), 1) for kind in ("REAL", "unsigned")}
+    resets = (
+        f"\n/* A sequence begins with the next row. */\nvoid {name}_reset(struct {name} *self);\n"
+        if step.resets
+        else ""
+    )
     size = sum(field.size * _bytes_of(field) for field in functions.fields)
     work = _work_bytes(functions)
     fields = "\n".join(f"    {_declared(field, name):<44} /* {_told(field)} */" for field in functions.fields)
@@ -48,8 +53,8 @@ def header(name: str, functions: Functions, layout: Layout, about: str) -> str:
 
    {about}
 
-   Written by recurra {__version__}; layout of bytes {FORMAT}. C99, with <math.h> and <string.h> alone. Nothing is allocated, and nothing
-   is kept outside the struct: it may be copied with memcpy, and several models run side by side.
+   Written by recurra {__version__}; layout of bytes {FORMAT}. C99, with <math.h> and <string.h> alone. Nothing is
+   allocated, and nothing is kept outside the struct: it may be copied with memcpy, and several models run side by side.
 
    state          {size:>9,} bytes: weights, network state, traces, optimizer, statistics, random state
    working memory {work:>9,} bytes, which are part of the struct
@@ -101,8 +106,8 @@ struct {name} {{
     {"int needs_x;":<44} /* whether the first row is still to come */
     {f"int needs_y[{streams}];":<44} /* whether the first label is still to come */
     {"int starts;":<44} /* whether a sequence begins with the next row */
-    {f"{name}_real work[{max(functions.words.get('REAL', 0), 1)}];":<44} /* working memory, which means nothing between two calls */
-    {f"unsigned words[{max(functions.words.get('unsigned', 0), 1)}];":<44}
+    {f"{name}_real work[{words['REAL']}];":<44} /* working memory: it means nothing between two calls */
+    {f"unsigned words[{words['unsigned']}];":<44}
 }};
 
 /* The model as it was exported. */
@@ -152,6 +157,7 @@ def _told(field: Field) -> str:
 def code(name: str, functions: Functions, layout: Layout, state: dict[str, np.ndarray], about: str) -> str:
     """The text of the file of functions; `state` has the first values of the fields, by their names."""
     head = f"/* {name}: see {name}.h, which says how to call it. Written by recurra {__version__}. {about} */\n"
+    size = 4 if functions.dtype == "float32" else 8
     body = f"""
 #include "{name}.h"
 
@@ -161,7 +167,7 @@ def code(name: str, functions: Functions, layout: Layout, state: dict[str, np.nd
 typedef {name}_real REAL;
 
 /* Numbers are 32 bits wide. */
-typedef char {name}_has_32_bits[sizeof(int) == 4 && sizeof({name}_real) == {4 if functions.dtype == "float32" else 8} ? 1 : -1];
+typedef char {name}_has_32_bits[sizeof(int) == 4 && sizeof({name}_real) == {size} ? 1 : -1];
 """
     text = functions.text.replace("struct MODEL", f"struct {name}")
     parts = [head + body, text, _first(name, functions, layout, state), _calls(name, functions), layout.code(name)]
@@ -183,8 +189,8 @@ def _first(name: str, functions: Functions, layout: Layout, state: dict[str, np.
         if values.any():
             tables.append(table(f"first_{key}", values.reshape(-1)).replace("REAL", "double", 1))
             lines.append(f"    memcpy(self->{key}, first_{key}, sizeof first_{key});")
-    lines += [f"    self->{key} = {value};" for key, value in
-              (("seen", f"{head.seen}u"), ("waiting", f"{head.waiting}u"), ("needs_x", int(head.needs_x))) if value not in ("0u", 0)]  # fmt: skip
+    numbers = {"seen": head.seen, "waiting": head.waiting, "needs_x": int(head.needs_x)}
+    lines += [f"    self->{key} = {value};" for key, value in numbers.items() if value]
     lines += [f"    self->needs_y[{i}] = 1;" for i, needs in enumerate(head.needs_y) if needs]
     text = "\n".join(tables)
     return (
@@ -200,8 +206,7 @@ def _calls(name: str, functions: Functions) -> str:
     n_in, n_out, room = streams * step.n_in, streams * step.n_out, max(step.horizon, 1)
     limit = "9.0e18" if functions.dtype == "float32" else "6.0e153"
     finite = "\n".join(
-        f"    wrong += not_finite({'' if field.shape else '&'}self->{field.name}, "
-        f"{field.size});"
+        f"    wrong += not_finite({'' if field.shape else '&'}self->{field.name}, {field.size});"
         for field in functions.fields
         if field.dtype.startswith("float")
     )
@@ -333,4 +338,3 @@ int {name}_learn(struct {name} *self, const double *label) {{
 def _call(functions: Functions, name: str, **values: str) -> str:
     arguments = [values.get(each, "&fine" if each == "fine" else each) for each in functions.arguments[name]]
     return f"{name}({', '.join(['self', *arguments])});"
-

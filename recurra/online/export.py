@@ -16,7 +16,7 @@ from recurra.online.rows import Origins
 from recurra.saved.whole_files import write_whole
 
 
-def export(model: Online, folder: Path | str, name: str = "model") -> tuple[Path, Path, Path]:
+def export(model: Any, folder: Path | str, name: str = "model") -> tuple[Path, Path, Path]:
     """Write a model as plain C99, which goes on learning without Python.
 
     Three files are written to the folder, which is made if there is none. `name.h` says how the functions are called,

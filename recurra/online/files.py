@@ -107,8 +107,8 @@ def load(path: Path | str, like: Model | Network | None = None) -> Model:
 def _from_bytes(path: Path | str, given: bytes, like: Model | Network | None) -> Online:
     if like is None:
         raise SavedFileError(
-            f"{path} needs a template: it has what an exported model knows, and not what kind of model that is. Load it "
-            "with the model that was exported: rc.load(path, like=model)."
+            f"{path} needs a template: it has what an exported model knows, and not what kind of model that is. Load "
+            "it with the model that was exported: rc.load(path, like=model)."
         )
     if not isinstance(like, Online):
         raise SavedFileError(f"{path} holds what an Online knows, and `like` is a {type(like).__name__}.")

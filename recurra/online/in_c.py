@@ -190,14 +190,12 @@ def _function(
     if actions != ("told",):
         parameters.append("int *fine")
         used.append("fine")
-    unused = "".join(f"    (void){each};\n" for each in used if not re.search(rf"\b{each}\b", body))
+    unused = "".join(f"    (void){each};\n" for each in ("self", *used) if not re.search(rf"\b{each}\b", body))
     head = f"/* {_ABOUT[name]} */\nstatic void {name}({', '.join(parameters)}) {{\n"
     return tuple(used), head + unused + body + "}\n"
 
 
-def _taken(
-    step: OnlineStep, actions: tuple[str, ...], state: OnlineState, given: dict[str, Array]
-) -> tuple[Any, ...]:
+def _taken(step: OnlineStep, actions: tuple[str, ...], state: OnlineState, given: dict[str, Array]) -> tuple[Any, ...]:
     """What is done with one row: the next state, the prediction if there is one, and whether all of it is finite.
 
     A label that comes alone belongs to its row, whatever began since: `given` then tells of no reset.

@@ -105,6 +105,7 @@ class Online:
         tree = no_outs(step), eqx.filter(traced, eqx.is_array), state
         self._packing = Packing.of(tree)
         self._native: Native | None = None
+        self._compiled: Native | None = None
         self._packed = jax.device_put(self._packing.pack_here(tree), core_device())  # and there it stays
         self._programs: dict[Kind, Program] = {}
         self._buffer = np.zeros((ROWS + 1, streams, step.n_in + step.n_out + 1 + step.resets), dtype)
@@ -149,7 +150,8 @@ class Online:
         self._programs, self._native = {}, None
         if wanted:
             try:
-                self._native = Native(self.step, self.state, self._packing)
+                self._compiled = self._compiled or Native(self.step, self.state, self._packing)
+                self._native = self._compiled
             except NativeError as error:
                 warnings.warn(f"This model's rows are computed by JAX, and not by compiled C: {error}.", stacklevel=2)
 

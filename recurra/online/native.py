@@ -82,7 +82,7 @@ class Native:
         self._held = after
         return after
 
-    def take_up(self, packed: tuple[Any, ...], origins: Any) -> None:
+    def take_up(self, packed: tuple[Any, ...] | None, origins: Any) -> None:
         """Make sure that the struct has this state, for `one`; packed as it is, or None if it has the latest."""
         if packed is not None and (self._held is None or packed[0] is not self._held[0]):
             packed = tuple(map(np.ascontiguousarray, packed))
@@ -160,7 +160,11 @@ def _source(functions: Functions, packing: Packing) -> str:
         if field.dtype.startswith("float")
     )
     call = lambda name: f"{name}({', '.join(['self', *(_ARGUMENTS.get(a, a) for a in functions.arguments[name])])});"
-    both = call("observe_and_learn") if not step.horizon else f"{call('learn')} {call('observe')}"
+    both = (
+        call("observe_and_learn")
+        if not step.horizon
+        else f"{call('learn').replace('&fine', '&late')} {call('observe')}"
+    )
     know = f"{call('know')} {call('observe')}" if step.horizon else ""
     reset = f"reset[s] = row[{width} * s + {last + 1}] > 0;" if step.resets else ""
     declared = f"int reset[{streams}];" if step.resets else ""
@@ -172,7 +176,8 @@ typedef {real} REAL;
 
 struct MODEL {{
 {fields}
-    double given_x[{step.n_in}], given_y[{step.n_out}], origin_x[{step.n_in}], origin_y[{step.n_out}], found[{step.n_out}];
+    double given_x[{step.n_in}], given_y[{step.n_out}];
+    double origin_x[{step.n_in}], origin_y[{step.n_out}], found[{step.n_out}];
     char before[{state}];
     REAL work[{words["REAL"]}];
     unsigned words[{words["unsigned"]}];
@@ -207,15 +212,15 @@ void recurra_give(const struct MODEL *self, char *out0, char *out1) {{
 {out}
 }}
 
-void recurra_rows(struct MODEL *self, int kind, const char *in0, const char *in1, char *out0, char *out1, const REAL *rows);
-void recurra_rows(struct MODEL *self, int kind, const char *in0, const char *in1, char *out0, char *out1, const REAL *rows) {{
+void recurra_rows({_ROWS});
+void recurra_rows({_ROWS}) {{
     REAL *outs = (REAL *)out0;
     const int count = (int)rows[{ROWS * streams * width}];
     if (in0) recurra_fill(self, in0, in1);
     for (int i = 0; i < count; i++) {{
         const REAL *row = rows + {streams * width} * i;
         REAL x[{streams * step.n_in}], label[{streams * step.n_out}], y[{streams * step.n_out}] = {{0}};
-        int present[{streams}], fine = 1, all = 1;
+        int present[{streams}], fine = 1, late = 1, all;
         {declared}
         for (int s = 0; s < {streams}; s++) {{
             for (int k = 0; k < {step.n_in}; k++) x[{step.n_in} * s + k] = row[{width} * s + k];
@@ -230,7 +235,7 @@ void recurra_rows(struct MODEL *self, int kind, const char *in0, const char *in1
         case 2: {both} break;
         default: {know} break;
         }}
-        all &= fine;
+        all &= fine & late;
         memcpy(outs + {streams * step.n_out + 1} * i, y, sizeof y);
         outs[{streams * step.n_out + 1} * i + {streams * step.n_out}] = (REAL)all;
     }}
@@ -238,11 +243,11 @@ void recurra_rows(struct MODEL *self, int kind, const char *in0, const char *in1
     outs[{ROWS * (streams * step.n_out + 1)}] = (REAL)is_finite_state(self);
 }}
 
-/* A single row of a single stream with its label. Returns 0, or 1 if anything is not finite: nothing has changed then. */
+/* A single row of a single stream with its label. Returns 1 if anything is not finite: nothing has changed then. */
 int recurra_one(struct MODEL *self);
 int recurra_one(struct MODEL *self) {{
     REAL x[{step.n_in}], label[{step.n_out}], y[{step.n_out}] = {{0}};
-    int present[1] = {{1}}, fine = 1;
+    int present[1] = {{1}}, fine = 1, late = 1;
     {"int reset[1] = {0};" if step.resets else ""}
     for (int i = 0; i < {step.n_in}; i++) {{
         const double away = self->given_x[i] - self->origin_x[i];
@@ -255,9 +260,8 @@ int recurra_one(struct MODEL *self) {{
         label[i] = (REAL)away;
     }}
     memcpy(self->before, self, {state});
-    {both.replace("learn(self, label, present, &fine);", "learn(self, label, present, &fine); int late = fine;") if step.horizon else both}
-    {"fine &= late;" if step.horizon else ""}
-    if (!fine || !is_finite_state(self)) {{
+    {both}
+    if (!(fine & late) || !is_finite_state(self)) {{
         memcpy(self, self->before, {state});
         return 1;
     }}
@@ -279,6 +283,10 @@ size_t recurra_place(int which) {{
 
 
 _ARGUMENTS = {"fine": "&fine"}
+_ROWS = (
+    "struct MODEL *self, int kind, const char *in0, const char *in1, char *out0, char *out1,\n                  "
+    "const REAL *rows"
+)
 
 
 def _copies(functions: Functions, packing: Packing) -> tuple[str, str]:

@@ -83,7 +83,7 @@ class Packing:
         flat = lambda i: np.ravel(words(i)).view(_word(self.dtypes[i]))
         return tuple(np.concatenate([flat(i) for i in members]) for members in self.members.values())
 
-    def unpack_here(self, packed: Sequence[Array]) -> PyTree:
+    def unpack_here(self, packed: Sequence[Array | np.ndarray]) -> PyTree:
         """What `unpack` returns, as arrays of NumPy's."""
         parts = [np.asarray(part) for part in packed]
         if not self.is_small:
@@ -96,14 +96,14 @@ class Packing:
                 leaves[i] = leaf.reshape(self.shapes[i])
         return jax.tree.unflatten(self.structure, leaves)
 
-    def first(self, packed: Sequence[Array]) -> np.ndarray:
+    def first(self, packed: Sequence[Array | np.ndarray]) -> np.ndarray:
         """The first array of the tree, on the host, without unpacking the others."""
         words = np.asarray(packed[0])
         if not self.is_small:
             return words
         return words[: math.prod(self.shapes[0])].view(self.dtypes[0]).reshape(self.shapes[0])
 
-    def first_row(self, packed: Sequence[Array]) -> tuple[np.ndarray, Any]:
+    def first_row(self, packed: Sequence[Array | np.ndarray]) -> tuple[np.ndarray, Any]:
         """The first row of the first array, and the first number of its last row: `first`, in less time."""
         words = np.asarray(packed[0])
         if not self.is_small:
@@ -219,7 +219,7 @@ def no_outs(step: OnlineStep) -> Float[Array, "rows_and_one numbers"]:
 
 
 #: Takes packed arrays and rows, and returns packed arrays. What is packed are outs, numbers of the step, and the state.
-Program = Callable[..., tuple[Array, ...]]
+Program = Callable[..., tuple[Any, ...]]
 
 
 def program_of(step: OnlineStep, packing: Packing, kind: Kind) -> Program:

@@ -30,9 +30,7 @@ class InC:
         self.files = rc.export(model, folder, name)
         size = f'#include "{name}.h"\nunsigned long size_of(void);\nunsigned long size_of(void) '
         Path(folder, "size.c").write_text(size + f"{{ return sizeof(struct {name}); }}\n")
-        path = compiled(
-            folder, [f"{name}.c", "size.c"], f"{name}.so", *flags, "-shared", "-fPIC", compiler=compiler
-        )
+        path = compiled(folder, [f"{name}.c", "size.c"], f"{name}.so", *flags, "-shared", "-fPIC", compiler=compiler)
         self.library, self.name, self.code = ctypes.CDLL(str(path)), name, None
         self.library.size_of.restype = ctypes.c_ulong
         self.struct = np.zeros(self.library.size_of(), np.uint8)
@@ -83,3 +81,9 @@ class InC:
 
 def _at(array):
     return ctypes.c_void_p(array.ctypes.data)
+
+
+def sanitizes(compiler):
+    """Whether a compiler has the libraries of its sanitizers."""
+    command = [compiler, "-fsanitize=address,undefined", "-x", "c", "-o", "/dev/null", "-"]
+    return not subprocess.run(command, input=b"int main(void) { return 0; }", capture_output=True).returncode
