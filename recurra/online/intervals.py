@@ -126,6 +126,15 @@ class Intervals:
         widths = np.array([width.now for width in self._widths]).reshape(self._shape)
         return Ranged(prediction - widths, prediction, prediction + widths)
 
+    @property
+    def native(self) -> bool:
+        """Whether rows of the model are computed by compiled C: see `recurra.Online`. It may be set at any time."""
+        return self.model.native
+
+    @native.setter
+    def native(self, wanted: bool) -> None:
+        self.model.native = wanted
+
     def state_arrays(self) -> dict[str, np.ndarray]:
         """All numbers that a file keeps of the model."""
         own = {"widths": np.array([width.arrays() for width in self._widths]), "waiting": self._waiting.arrays()}

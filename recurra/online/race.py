@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
+import jax
 import numpy as np
 
 from recurra import checks
@@ -60,6 +61,16 @@ class Race:
     def rows(self) -> int:
         """Rows seen so far."""
         return max(each.rows for each in self.models.values())
+
+    @property
+    def native(self) -> bool:
+        """Whether rows of all models are computed by compiled C: see `recurra.Online`. It may be set at any time."""
+        return all(each.native for each in self.models.values())
+
+    @native.setter
+    def native(self, wanted: bool) -> None:
+        for each in self.models.values():
+            each.native = wanted
 
     def shares(self) -> dict[str, float]:
         """The weight of each model in the next prediction."""
@@ -174,6 +185,8 @@ class Race:
         if name in self.left:
             return nothing, None
         try:
+            if _is_usual(rows):
+                return model.learn_one(rows.x[0, 0], rows.y[0, 0])[None], None
             return model.take(rows), None
         except Diverged as error:
             before = error.row - model.rows
@@ -206,6 +219,11 @@ class Race:
 
     def _looked(self, name: str, x: Any) -> np.ndarray:
         return np.full(self._shape, np.nan) if name in self.left else self.models[name].predict_one(x)
+
+
+def _is_usual(rows: GivenRows) -> bool:
+    """Whether it is a single row of a single stream with its label, which a model takes in the least time."""
+    return rows.present.shape == (1, 1) and rows.target is jax.Array and rows.reset is None and bool(rows.present[0, 0])
 
 
 def _check_different(models: Mapping[str, Online]) -> None:
