@@ -33,7 +33,9 @@ def main() -> None:
     found = {name: {n: measured(*make(n)) for n in SIZES} for name, make in MODELS.items()}
     options.out.mkdir(parents=True, exist_ok=True)
     (options.out / "device.json").write_text(json.dumps(found, indent=2) + "\n")
-    print("| | n | state, bytes | working memory, bytes | code, bytes | instructions a step |\n|---|---|---|---|---|---|")
+    print(
+        "| | n | state, bytes | working memory, bytes | code, bytes | instructions a step |\n|---|---|---|---|---|---|"
+    )
     for name, sizes in found.items():
         for n, each in sizes.items():
             print(f"| {name} | {n} | " + " | ".join(f"{number:,}" for number in each.values()) + " |")

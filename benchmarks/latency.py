@@ -100,6 +100,21 @@ def contestants() -> dict[str, Contestant]:
         "race of six forecasters": rc.race(N_IN, horizon=0).learn_one,
         "RFLO, RNN, in NumPy": in_numpy(),
     }
+    native: dict[str, tuple[Any, ...]] = {
+        "RFLO, RNN": (rc.RNN(N_IN, N), rc.RFLO(), 1e-3),
+        "RFLO, RNN, Adam": (rc.RNN(N_IN, N), rc.RFLO(), rc.Adam(1e-3)),
+        "RFLO, RNN, least squares": (rc.RNN(N_IN, N), rc.RFLO(), rc.Adam(1e-3), rc.RLS()),
+        "RFLO, GRU": (rc.GRU(N_IN, N), rc.RFLO(), 1e-3),
+        "SnAp-1, GRU": (rc.GRU(N_IN, N), rc.SnAp1(), 1e-3),
+        "UORO, RNN": (rc.RNN(N_IN, N), rc.UORO(), 1e-3),
+        "E-BPTT, GRU": (rc.GRU(N_IN, N), rc.EfficientBPTT(), 1e-3),
+        "RTRL, RNN": (rc.RNN(N_IN, N), rc.RTRL(), 1e-3),
+    }
+    for name, parts in native.items():
+        found[f"{name}, native"] = online(*parts, native=True)
+    race = rc.race(N_IN, horizon=0)
+    race.native = True
+    found["race of six forecasters, native"] = race.learn_one
     if find_spec("river"):
         from river import linear_model, preprocessing, tree
 
@@ -109,12 +124,12 @@ def contestants() -> dict[str, Contestant]:
     return found
 
 
-def online(cell: Any, learner: Any, optimizer: Any, readout: Any = None) -> Contestant:
+def online(cell: Any, learner: Any, optimizer: Any, readout: Any = None, native: bool = False) -> Contestant:
     import recurra as rc
 
     network = rc.Network(cell, 1, rc.SquaredError())
     step = rc.LearningStep(network, learner, optimizer, readout=readout)
-    return rc.Online(rc.OnlineStep(step)).learn_one
+    return rc.Online(rc.OnlineStep(step), native=native).learn_one
 
 
 def of_river(model: Any) -> Contestant:

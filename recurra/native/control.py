@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from recurra.native.moving import moved, storage_of
-from recurra.native.rules import Site, dtype_of, rule, shape_of
+from recurra.native.rules import COperation, dtype_of, rule, shape_of
 from recurra.native.statements import Call, Choice, Repeat, Statement, Writer
 from recurra.native.values import Value, View, of_view
 from recurra.programs import closed, loop_parts
@@ -40,7 +40,7 @@ def give(writer: Writer, targets: Sequence[View], found: Sequence[Value], prefer
 
 
 @rule("cond")
-def _cond(writer: Writer, site: Site, which: Value, *operands: Value) -> list[Value]:
+def _cond(writer: Writer, site: COperation, which: Value, *operands: Value) -> list[Value]:
     kept = _read_only(writer, operands)
     number = writer.scalar(which)
     targets = [writer.fresh(shape_of(aval), dtype_of(aval)) for aval in site.given]
@@ -78,7 +78,7 @@ def _carried(writer: Writer, start: Sequence[Value]) -> list[View]:
 
 
 @rule("while")
-def _while(writer: Writer, site: Site, *operands: Value) -> list[Value]:
+def _while(writer: Writer, site: COperation, *operands: Value) -> list[Value]:
     goes_on, body = (closed(site.params[name]) for name in ("cond_jaxpr", "body_jaxpr"))
     kept = _read_only(writer, operands)
     of_test, of_body = site.params["cond_nconsts"], site.params["body_nconsts"]
@@ -96,7 +96,7 @@ def _while(writer: Writer, site: Site, *operands: Value) -> list[Value]:
 
 
 @rule("scan")
-def _scan(writer: Writer, site: Site, *operands: Value) -> list[Value]:
+def _scan(writer: Writer, site: COperation, *operands: Value) -> list[Value]:
     body, count, carried_count = loop_parts(site.params)
     kept = _read_only(writer, operands)
     fixed, start, rows = kept[:count], kept[count : count + carried_count], kept[count + carried_count :]

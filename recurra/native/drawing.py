@@ -3,18 +3,18 @@
 import jax
 
 from recurra.native.moving import storage_of
-from recurra.native.rules import Results, Site, rule
+from recurra.native.rules import Results, COperation, rule
 from recurra.native.statements import Call, Writer
 from recurra.native.values import NotWrittenError, Value, View, of_view
 
 
 @rule("random_wrap", "random_unwrap")
-def _same(writer: Writer, site: Site, key: Value) -> Value:
+def _same(writer: Writer, site: COperation, key: Value) -> Value:
     return Value(site.shape, site.dtype, key.template, key.leaves)
 
 
 @rule("random_seed")
-def _seed(writer: Writer, site: Site, seed: Value) -> Value:
+def _seed(writer: Writer, site: COperation, seed: Value) -> Value:
     if site.shape != (2,):
         raise NotWrittenError("'random_seed' of several numbers")
     target = writer.fresh((2,), "uint32")
@@ -24,7 +24,7 @@ def _seed(writer: Writer, site: Site, seed: Value) -> Value:
 
 
 @rule("random_fold_in")
-def _fold_in(writer: Writer, site: Site, key: Value, data: Value) -> Value:
+def _fold_in(writer: Writer, site: COperation, key: Value, data: Value) -> Value:
     if site.shape != (2,):
         raise NotWrittenError("'random_fold_in' of several keys")
     target = writer.fresh((2,), "uint32")
@@ -35,7 +35,7 @@ def _fold_in(writer: Writer, site: Site, key: Value, data: Value) -> Value:
 
 
 @rule("random_split")
-def _split(writer: Writer, site: Site, key: Value) -> Value:
+def _split(writer: Writer, site: COperation, key: Value) -> Value:
     _check_partitionable()
     if key.shape != (2,):
         raise NotWrittenError("'random_split' of several keys")
@@ -48,7 +48,7 @@ def _split(writer: Writer, site: Site, key: Value) -> Value:
 
 
 @rule("random_bits")
-def _bits(writer: Writer, site: Site, key: Value) -> Results:
+def _bits(writer: Writer, site: COperation, key: Value) -> Results:
     _check_partitionable()
     keys = writer.packed(key)
     count = keys.size // 2

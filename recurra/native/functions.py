@@ -14,7 +14,7 @@ from recurra.native.statements import Writer
 from recurra.native.values import Shape, of_view, whole
 
 
-class Place(NamedTuple):
+class CArray(NamedTuple):
     """What C calls an array of a program, such as self->weights; and its shape and type, as NumPy calls that."""
 
     name: str
@@ -24,7 +24,7 @@ class Place(NamedTuple):
 
 
 @dataclass
-class Source:
+class CSource:
     """Functions of one file: what they need besides their text."""
 
     dtype: str
@@ -34,7 +34,7 @@ class Source:
     words: dict[str, int] = field(default_factory=dict)
     _tables: int = 0
 
-    def body(self, program: Any, takes: Sequence[Place], gives: Sequence[Place | None]) -> str:
+    def body(self, program: Any, takes: Sequence[CArray], gives: Sequence[CArray | None]) -> str:
         """The body of the function that carries out a traced program.
 
         A result goes to its place, and nowhere if that is None. A place may be among what is taken too: a state.
@@ -42,7 +42,7 @@ class Source:
         writer = Writer()
         storages: dict[str, Any] = {}
 
-        def storage(place: Place) -> Any:
+        def storage(place: CArray) -> Any:
             if place.name not in storages:
                 storages[place.name] = writer.storage(place.shape, place.dtype, place.name, place.is_read_only)
             return storages[place.name]

@@ -12,7 +12,7 @@ import numpy as np
 from jax.extend.core import Literal
 
 from recurra.native import control, drawing, moving, products  # noqa: F401 (they register rules)
-from recurra.native.rules import FUSING, RULES, Pair, Site, constant, dtype_of, shape_of
+from recurra.native.rules import FUSING, RULES, ComplexValue, COperation, constant, dtype_of, shape_of
 from recurra.native.statements import Writer
 from recurra.native.values import LONGEST, NotWrittenError, Value, of_view, whole
 from recurra.programs import CALLS, Flat, Line, Operation, flat, subprograms
@@ -37,7 +37,7 @@ def written(writer: Writer, program: Any, arguments: Sequence[Value]) -> list[Va
     before = writer.note
     for operation in straight.operations:
         writer.note = _note(operation.line) or before
-        site = Site(
+        site = COperation(
             operation.name,
             operation.equation.params,
             [var.aval for var in operation.equation.invars],
@@ -54,14 +54,14 @@ def written(writer: Writer, program: Any, arguments: Sequence[Value]) -> list[Va
             if site.name != "concatenate":
                 raise NotWrittenError(f"{site.name!r} of an empty array")
             operands = [each for each in operands if 0 not in each.shape]
-        if any(isinstance(each, Pair) for each in operands) and site.name not in ("exp", "real", "imag"):
+        if any(isinstance(each, ComplexValue) for each in operands) and site.name not in ("exp", "real", "imag"):
             raise NotWrittenError(f"{site.name!r} of complex numbers")
         if site.name not in FUSING:
             operands = [_settled(writer, each) for each in operands]
         found = RULES[site.name](writer, site, *operands)
         results: list[Any] = list(found) if isinstance(found, list | tuple) else [found]
         for name, value in zip(operation.results, results, strict=True):
-            if isinstance(value, Pair):
+            if isinstance(value, ComplexValue):
                 known[name] = value
                 continue
             is_part = uses[name] <= 1 and name in fused and len(value.template) <= LONGEST and value.shape != ()

@@ -14,7 +14,7 @@ from recurra.native.values import TYPES, Storage
 Visit = Callable[[Statement, set[int]], None]
 
 
-class Plan(NamedTuple):
+class MemoryPlan(NamedTuple):
     """For each storage the one that stands for it, and where it lies in the working array of its kind.
 
     `words` says how long these arrays are.
@@ -31,7 +31,7 @@ def kind_of(storage: Storage) -> str:
     return "REAL" if kind == "REAL" else "unsigned" if kind in ("int", "unsigned") else kind
 
 
-def planned(block: list[Statement], storages: list[Storage], kept: Collection[int]) -> Plan:
+def planned(block: list[Statement], storages: list[Storage], kept: Collection[int]) -> MemoryPlan:
     """Remove what nobody needs from a block, after which the `kept` storages are read, and plan the others' places."""
     for _ in range(2):
         _remove_unneeded(block, storages, set(kept))
@@ -180,7 +180,7 @@ def _named_in(block: list[Statement]) -> set[int]:
     return found
 
 
-def _placed(groups: _Groups, storages: list[Storage], aside: dict[int, set[int]], used: set[int]) -> Plan:
+def _placed(groups: _Groups, storages: list[Storage], aside: dict[int, set[int]], used: set[int]) -> MemoryPlan:
     stands = {each.number: groups.head[each.number] for each in storages}
     own = sorted({stands[number] for number in used if storages[stands[number]].name is None
                   and not storages[stands[number]].is_number})  # fmt: skip
@@ -203,4 +203,4 @@ def _placed(groups: _Groups, storages: list[Storage], aside: dict[int, set[int]]
             place = max(place, stop)
         places[head] = place
         words[kind] = max(words.get(kind, 0), place + size)
-    return Plan(stands, places, words)
+    return MemoryPlan(stands, places, words)

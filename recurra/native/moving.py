@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from jax.lax import GatherScatterMode
 
-from recurra.native.rules import Site, is_float, plain, rule, shape_of, spread
+from recurra.native.rules import COperation, is_float, plain, rule, shape_of, spread
 from recurra.native.statements import LETTERS, Assign, Writer
 from recurra.native.values import Value, View, number, of_view, reshaped
 
@@ -18,13 +18,13 @@ def moved(view: View, shape: Sequence[int], strides: Sequence[int], offset: int 
 
 
 @rule("iota")
-def _iota(writer: Writer, site: Site) -> Value:
+def _iota(writer: Writer, site: COperation) -> Value:
     strides = tuple(int(axis == site.params["dimension"]) for axis in range(len(site.shape)))
     return of_view(View(None, site.shape, strides, site.dtype))
 
 
 @rule("broadcast_in_dim", "broadcast_to")
-def _broadcast(writer: Writer, site: Site, operand: Value) -> Value:
+def _broadcast(writer: Writer, site: COperation, operand: Value) -> Value:
     if operand.literal is not None:
         return Value(site.shape, site.dtype, operand.template)
     if operand.shape == () and not operand.view:
@@ -38,7 +38,7 @@ def _broadcast(writer: Writer, site: Site, operand: Value) -> Value:
 
 
 @rule("squeeze", "expand_dims", "reshape")
-def _reshape(writer: Writer, site: Site, operand: Value) -> Value:
+def _reshape(writer: Writer, site: COperation, operand: Value) -> Value:
     if operand.literal is not None:
         return Value(site.shape, site.dtype, operand.template)
     view = operand.view or writer.stored(operand)
@@ -57,7 +57,7 @@ def whole_copy(writer: Writer, value: Value) -> View:
 
 
 @rule("transpose")
-def _transpose(writer: Writer, site: Site, operand: Value) -> Value:
+def _transpose(writer: Writer, site: COperation, operand: Value) -> Value:
     if operand.literal is not None:
         return Value(site.shape, site.dtype, operand.template)
     view = operand.view or writer.stored(operand)
@@ -66,7 +66,7 @@ def _transpose(writer: Writer, site: Site, operand: Value) -> Value:
 
 
 @rule("slice")
-def _slice(writer: Writer, site: Site, operand: Value) -> Value:
+def _slice(writer: Writer, site: COperation, operand: Value) -> Value:
     if operand.literal is not None:
         return Value(site.shape, site.dtype, operand.template)
     view = operand.view or writer.stored(operand)
@@ -77,7 +77,7 @@ def _slice(writer: Writer, site: Site, operand: Value) -> Value:
 
 
 @rule("rev")
-def _rev(writer: Writer, site: Site, operand: Value) -> Value:
+def _rev(writer: Writer, site: COperation, operand: Value) -> Value:
     view = writer.stored(operand)
     strides, offset = list(view.strides), 0
     for axis in site.params["dimensions"]:
@@ -87,7 +87,7 @@ def _rev(writer: Writer, site: Site, operand: Value) -> Value:
 
 
 @rule("split")
-def _split(writer: Writer, site: Site, operand: Value) -> list[Value]:
+def _split(writer: Writer, site: COperation, operand: Value) -> list[Value]:
     view, before, axis = writer.stored(operand), 0, site.params["axis"]
     parts = []
     for aval in site.given:
@@ -97,7 +97,7 @@ def _split(writer: Writer, site: Site, operand: Value) -> list[Value]:
 
 
 @rule("unstack")
-def _unstack(writer: Writer, site: Site, operand: Value) -> list[Value]:
+def _unstack(writer: Writer, site: COperation, operand: Value) -> list[Value]:
     view, axis = writer.stored(operand), site.params["axis"]
     without = lambda values: [*values[:axis], *values[axis + 1 :]]
     return [
@@ -112,7 +112,7 @@ def part(target: View, shape: Sequence[int], starts: Sequence[int]) -> View:
 
 
 @rule("concatenate", fuses=True)
-def _concatenate(writer: Writer, site: Site, *parts: Value) -> Value:
+def _concatenate(writer: Writer, site: COperation, *parts: Value) -> Value:
     axis, target, before = site.params["dimension"], writer.fresh(site.shape, site.dtype), 0
     for number_of, each in enumerate(parts):
         starts = [before if k == axis else 0 for k in range(len(site.shape))]
@@ -122,7 +122,7 @@ def _concatenate(writer: Writer, site: Site, *parts: Value) -> Value:
 
 
 @rule("stack", fuses=True)
-def _stack(writer: Writer, site: Site, *parts: Value) -> Value:
+def _stack(writer: Writer, site: COperation, *parts: Value) -> Value:
     axis, target = site.params["axis"], writer.fresh(site.shape, site.dtype)
     strides = [*target.strides[:axis], *target.strides[axis + 1 :]]
     for i, each in enumerate(parts):
@@ -138,7 +138,7 @@ def put(writer: Writer, target: View, value: Value, first: bool) -> None:
 
 
 @rule("tile")
-def _tile(writer: Writer, site: Site, operand: Value) -> Value:
+def _tile(writer: Writer, site: COperation, operand: Value) -> Value:
     view, reps = writer.stored(operand), site.params["reps"]
     shape = [each for pair in zip(reps, view.shape, strict=True) for each in pair]
     strides = [each for stride in view.strides for each in (0, stride)]
@@ -150,7 +150,7 @@ def _tile(writer: Writer, site: Site, operand: Value) -> Value:
 
 
 @rule("pad")
-def _pad(writer: Writer, site: Site, operand: Value, fill: Value) -> Value:
+def _pad(writer: Writer, site: COperation, operand: Value, fill: Value) -> Value:
     operand, target = writer.kept(operand), writer.fresh(site.shape, site.dtype)
     writer.fill(target, spread(writer.kept(fill), site.shape))
     starts, strides, inner, source = 0, [], [], 0
@@ -198,7 +198,7 @@ def offsets(writer: Writer, view: View, shape: Sequence[int], starts: Sequence[V
 
 
 @rule("dynamic_slice")
-def _dynamic_slice(writer: Writer, site: Site, operand: Value, *starts: Value) -> Value:
+def _dynamic_slice(writer: Writer, site: COperation, operand: Value, *starts: Value) -> Value:
     if operand.literal is not None:
         return Value(site.shape, site.dtype, operand.template)
     view = operand.view or writer.stored(operand)
@@ -206,7 +206,7 @@ def _dynamic_slice(writer: Writer, site: Site, operand: Value, *starts: Value) -
 
 
 @rule("dynamic_update_slice")
-def _dynamic_update_slice(writer: Writer, site: Site, operand: Value, update: Value, *starts: Value) -> Value:
+def _dynamic_update_slice(writer: Writer, site: COperation, operand: Value, update: Value, *starts: Value) -> Value:
     update = writer.kept(update)
     target = whole_copy(writer, operand)
     writer.fill(
@@ -256,7 +256,7 @@ class _Windows:
 
 
 @rule("gather")
-def _gather(writer: Writer, site: Site, operand: Value, index: Value) -> Value:
+def _gather(writer: Writer, site: COperation, operand: Value, index: Value) -> Value:
     numbers, sizes = site.params["dimension_numbers"], tuple(map(int, site.params["slice_sizes"]))
     mode = GatherScatterMode.from_any(site.params["mode"])
     view = writer.stored(operand)
@@ -292,7 +292,7 @@ def storage_of(view: View) -> Any:
 
 
 @rule("scatter", "scatter-add", "scatter_add", "scatter-mul", "scatter_mul")
-def _scatter(writer: Writer, site: Site, operand: Value, index: Value, update: Value) -> Value:
+def _scatter(writer: Writer, site: COperation, operand: Value, index: Value, update: Value) -> Value:
     numbers, name = site.params["dimension_numbers"], site.name.replace("-", "_")
     mode = GatherScatterMode.from_any(site.params["mode"])
     update = writer.kept(update)

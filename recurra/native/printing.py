@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from recurra.native.memory import Plan, blocks_of, kind_of
+from recurra.native.memory import MemoryPlan, blocks_of, kind_of
 from recurra.native.statements import TOKEN, Assign, Call, Choice, Repeat, Statement, Writer
 from recurra.native.values import TYPES, Storage, number
 
@@ -20,7 +20,7 @@ _SUM = re.compile(r"\bS\b")
 class Printer:
     """Prints the statements of one function."""
 
-    def __init__(self, writer: Writer, plan: Plan, work: str = "self->work", words: str = "self->words"):
+    def __init__(self, writer: Writer, plan: MemoryPlan, work: str = "self->work", words: str = "self->words"):
         self.writer, self.plan = writer, plan
         self.work = {"REAL": work, "unsigned": words}
         self._names: dict[int, str] = {}

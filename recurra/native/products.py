@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from recurra.native.moving import storage_of
-from recurra.native.rules import Site, is_float, rule
+from recurra.native.rules import COperation, is_float, rule
 from recurra.native.statements import LETTERS, Assign, Writer, joined
 from recurra.native.values import NotWrittenError, Value, View, number, of_view
 
@@ -26,7 +26,7 @@ class _Axis(NamedTuple):
 
 
 @rule("dot_general")
-def _dot_general(writer: Writer, site: Site, x: Value, y: Value) -> Value:
+def _dot_general(writer: Writer, site: COperation, x: Value, y: Value) -> Value:
     a, b = (writer.stored(each) for each in (x, y))
     if not is_float(site.dtype):
         raise NotWrittenError(f"'dot_general' of numbers of type {site.dtype}")
@@ -142,7 +142,7 @@ _FOLDS = {
 
 
 @rule(*_FOLDS, fuses=True)
-def _reduce(writer: Writer, site: Site, operand: Value) -> Value:
+def _reduce(writer: Writer, site: COperation, operand: Value) -> Value:
     start, on_floats, on_others = _FOLDS[site.name]
     dtype = site.dtype
     if is_float(dtype) and "(S, " in on_floats:
@@ -191,7 +191,7 @@ def _reduce(writer: Writer, site: Site, operand: Value) -> Value:
 
 
 @rule("argmax", "argmin")
-def _argmax(writer: Writer, site: Site, operand: Value) -> Value:
+def _argmax(writer: Writer, site: COperation, operand: Value) -> Value:
     view, axis = writer.stored(operand), int(site.params["axes"][0])
     outer = [k for k in range(len(view.shape)) if k != axis]
     letters = LETTERS[: len(outer)]
@@ -209,7 +209,7 @@ def _argmax(writer: Writer, site: Site, operand: Value) -> Value:
 
 
 @rule("cumsum", "cumprod", "cummax", "cummin")
-def _cumulative(writer: Writer, site: Site, operand: Value) -> Value:
+def _cumulative(writer: Writer, site: COperation, operand: Value) -> Value:
     target = writer.fresh(site.shape, site.dtype)
     writer.fill(target, operand)
     axis, n = int(site.params["axis"]), site.shape[int(site.params["axis"])]

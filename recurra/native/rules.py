@@ -14,7 +14,7 @@ from recurra.native.statements import Writer
 from recurra.native.values import TYPES, NotWrittenError, Value, View, combined, number
 
 
-class Site(NamedTuple):
+class COperation(NamedTuple):
     """An operation: its name and parameters, and the shapes and types of its operands and results."""
 
     name: str
@@ -34,7 +34,7 @@ class Site(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class Pair:
+class ComplexValue:
     """A complex number as its real and imaginary part."""
 
     re: Value
@@ -46,7 +46,7 @@ class Pair:
         return self.re.shape
 
 
-Results = Value | Pair | Sequence[Value | Pair]
+Results = Value | ComplexValue | Sequence[Value | ComplexValue]
 Rule = Callable[..., Results]
 RULES: dict[str, Rule] = {}
 #: operations whose operands may be expressions: they compute each entry once
@@ -142,7 +142,7 @@ def spread(value: Value, shape: tuple[int, ...]) -> Value:
     return Value(shape, value.dtype, value.template, tuple(map(wide, value.leaves)))
 
 
-def apply(template: str, site: Site, *operands: Value) -> Value:
+def apply(template: str, site: COperation, *operands: Value) -> Value:
     """An expression of the operands' entries; a plain number or operand where it is no more than that."""
     known = _known(site, operands)
     if known is not None:
@@ -167,7 +167,7 @@ def plain(value: Value) -> Any:
         return None
 
 
-def _known(site: Site, operands: Sequence[Value]) -> Value | None:
+def _known(site: COperation, operands: Sequence[Value]) -> Value | None:
     """What an operation returns where literals tell: sums of literals, products with 1, and choices."""
     numbers = [plain(each) for each in operands]
     if site.name == "select_n" and numbers[0] is not None and len(operands) == 3:
@@ -183,16 +183,16 @@ def _known(site: Site, operands: Sequence[Value]) -> Value | None:
 
 
 @rule("complex", fuses=True)
-def _complex(writer: Writer, site: Site, re: Value, im: Value) -> Pair:
-    return Pair(*(spread(writer.kept(each), site.shape) for each in (re, im)))
+def _complex(writer: Writer, site: COperation, re: Value, im: Value) -> ComplexValue:
+    return ComplexValue(*(spread(writer.kept(each), site.shape) for each in (re, im)))
 
 
 @rule("real", "imag", fuses=True)
-def _part(writer: Writer, site: Site, operand: Pair) -> Value:
+def _part(writer: Writer, site: COperation, operand: ComplexValue) -> Value:
     return operand.re if site.name == "real" else operand.im
 
 
-def _exponential(writer: Writer, operand: Pair) -> Pair:
+def _exponential(writer: Writer, operand: ComplexValue) -> ComplexValue:
     """exp(a + i b) = exp(a) (cos b + i sin b)."""
     size = writer.kept(
         combined(f"{math('exp', operand.re.dtype)}({{0}})", operand.shape, operand.re.dtype, [operand.re])
@@ -202,12 +202,12 @@ def _exponential(writer: Writer, operand: Pair) -> Pair:
             f"({{0}} * {math(name, operand.im.dtype)}({{1}}))", operand.shape, operand.im.dtype, [size, operand.im]
         )
     )
-    return Pair(part("cos"), part("sin"))
+    return ComplexValue(part("cos"), part("sin"))
 
 
 @rule(*{*_FLOAT, *_MATH, *_OWN, *_WHOLE, *_FLAGS}, fuses=True)
-def _elementwise(writer: Writer, site: Site, *operands: Value) -> Value | Pair:
-    if isinstance(operands[0], Pair):
+def _elementwise(writer: Writer, site: COperation, *operands: Value) -> Value | ComplexValue:
+    if isinstance(operands[0], ComplexValue):
         if site.name != "exp":
             raise NotWrittenError(f"{site.name!r} of complex numbers")
         return _exponential(writer, operands[0])
@@ -235,12 +235,12 @@ def _elementwise(writer: Writer, site: Site, *operands: Value) -> Value | Pair:
 
 
 @rule("stop_gradient", "copy", "copy_p", "optimization_barrier", "name", "pvary", "device_put", fuses=True)
-def _unchanged(writer: Writer, site: Site, *operands: Value) -> Results:
+def _unchanged(writer: Writer, site: COperation, *operands: Value) -> Results:
     return operands
 
 
 @rule("reduce_precision", fuses=True)
-def _reduce_precision(writer: Writer, site: Site, operand: Value) -> Value:
+def _reduce_precision(writer: Writer, site: COperation, operand: Value) -> Value:
     kept = (site.params["exponent_bits"], site.params["mantissa_bits"])
     if kept not in ((8, 23), (11, 52)):
         raise NotWrittenError(f"'reduce_precision' to {kept[1]} bits")
@@ -248,18 +248,18 @@ def _reduce_precision(writer: Writer, site: Site, operand: Value) -> Value:
 
 
 @rule("is_finite", fuses=True)
-def _is_finite(writer: Writer, site: Site, operand: Value) -> Value:
+def _is_finite(writer: Writer, site: COperation, operand: Value) -> Value:
     return apply("(isfinite({0}) != 0)", site, operand)
 
 
 @rule("round", fuses=True)
-def _round(writer: Writer, site: Site, operand: Value) -> Value:
+def _round(writer: Writer, site: COperation, operand: Value) -> Value:
     name = "rint" if "EVEN" in str(site.params["rounding_method"]).upper() else "round"
     return apply(f"{math(name, operand.dtype)}({{0}})", site, operand)
 
 
 @rule("integer_pow", fuses=True)
-def _integer_pow(writer: Writer, site: Site, operand: Value) -> Value:
+def _integer_pow(writer: Writer, site: COperation, operand: Value) -> Value:
     power = int(site.params["y"])
     if power == 2:
         return apply(f"{writer.helper('square')}({{0}})", site, operand)
@@ -267,7 +267,7 @@ def _integer_pow(writer: Writer, site: Site, operand: Value) -> Value:
 
 
 @rule("clamp", fuses=True)
-def _clamp(writer: Writer, site: Site, low: Value, operand: Value, high: Value) -> Value:
+def _clamp(writer: Writer, site: COperation, low: Value, operand: Value, high: Value) -> Value:
     if is_float(operand.dtype):
         larger, smaller = writer.helper("larger"), writer.helper("smaller")
         return apply(f"{smaller}({larger}({{1}}, {{0}}), {{2}})", site, low, operand, high)
@@ -276,7 +276,7 @@ def _clamp(writer: Writer, site: Site, low: Value, operand: Value, high: Value) 
 
 
 @rule("select_n", fuses=True)
-def _select_n(writer: Writer, site: Site, which: Value, *cases: Value) -> Value:
+def _select_n(writer: Writer, site: COperation, which: Value, *cases: Value) -> Value:
     if len(cases) == 2:
         return apply("({0} ? {2} : {1})", site, which, *cases)
     which = writer.kept(which)
@@ -287,7 +287,7 @@ def _select_n(writer: Writer, site: Site, which: Value, *cases: Value) -> Value:
 
 
 @rule("convert_element_type", fuses=True)
-def _convert(writer: Writer, site: Site, operand: Value) -> Value:
+def _convert(writer: Writer, site: COperation, operand: Value) -> Value:
     before, after = operand.dtype, site.dtype
     if before == after:
         return operand
@@ -303,7 +303,7 @@ def _convert(writer: Writer, site: Site, operand: Value) -> Value:
 
 
 @rule("bitcast_convert_type", fuses=True)
-def _bitcast(writer: Writer, site: Site, operand: Value) -> Value:
+def _bitcast(writer: Writer, site: COperation, operand: Value) -> Value:
     before, after = operand.dtype, site.dtype
     if {before, after} <= {"int32", "uint32"}:
         return apply(f"({TYPES[after]}){{0}}", site, operand)

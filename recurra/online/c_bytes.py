@@ -46,7 +46,7 @@ class Start(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Layout:
+class ByteLayout:
     """Where everything lies in the bytes of models of one program, and what one of them begins with."""
 
     fields: Sequence[Field]
@@ -54,10 +54,10 @@ class Layout:
     program: int
 
     @staticmethod
-    def of(fields: Sequence[Field], start: Start, description: Any) -> "Layout":
+    def of(fields: Sequence[Field], start: Start, description: Any) -> "ByteLayout":
         """For models of this description."""
         told = [description, [(field.path, field.shape, field.dtype) for field in fields]]
-        return Layout(fields, start, zlib.crc32(json.dumps(told, sort_keys=True).encode()))
+        return ByteLayout(fields, start, zlib.crc32(json.dumps(told, sort_keys=True).encode()))
 
     @property
     def length(self) -> int:

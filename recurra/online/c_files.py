@@ -7,7 +7,7 @@ import numpy as np
 
 from recurra import __version__
 from recurra.native.printing import table
-from recurra.online.c_bytes import FORMAT, Layout
+from recurra.online.c_bytes import FORMAT, ByteLayout
 from recurra.online.in_c import RESERVED, Field, Functions
 
 #: The longest name of a model.
@@ -25,7 +25,7 @@ def checked_name(name: Any) -> str:
     return name
 
 
-def header(name: str, functions: Functions, layout: Layout, about: str) -> str:
+def header(name: str, functions: Functions, layout: ByteLayout, about: str) -> str:
     """The text of the header file."""
     step, upper, streams = functions.step, name.upper(), functions.step.learning.streams
     real = "float" if functions.dtype == "float32" else "double"
@@ -154,7 +154,7 @@ def _told(field: Field) -> str:
     return f"{field.path.replace('/', '.')}{shape}"
 
 
-def code(name: str, functions: Functions, layout: Layout, state: dict[str, np.ndarray], about: str) -> str:
+def code(name: str, functions: Functions, layout: ByteLayout, state: dict[str, np.ndarray], about: str) -> str:
     """The text of the file of functions; `state` has the first values of the fields, by their names."""
     head = f"/* {name}: see {name}.h, which says how to call it. Written by recurra {__version__}. {about} */\n"
     size = 4 if functions.dtype == "float32" else 8
@@ -174,7 +174,7 @@ typedef char {name}_has_32_bits[sizeof(int) == 4 && sizeof({name}_real) == {size
     return "\n".join(parts)
 
 
-def _first(name: str, functions: Functions, layout: Layout, state: dict[str, np.ndarray]) -> str:
+def _first(name: str, functions: Functions, layout: ByteLayout, state: dict[str, np.ndarray]) -> str:
     """The function that begins, and what it begins with."""
     tables, lines = [], []
     for field in functions.fields:

@@ -9,7 +9,7 @@ import numpy as np
 
 from recurra.native.values import NotWrittenError
 from recurra.online import c_files, keeping
-from recurra.online.c_bytes import MOST_STREAMS, Layout, Start
+from recurra.online.c_bytes import MOST_STREAMS, ByteLayout, Start
 from recurra.online.in_c import Field, Functions, fields_of, functions_of
 from recurra.online.model import Online
 from recurra.online.rows import Origins
@@ -60,7 +60,7 @@ def export(model: Any, folder: Path | str, name: str = "model") -> tuple[Path, P
     return put("h"), put("c"), put("bin")
 
 
-def written(model: Online) -> tuple[Functions, Layout, dict[str, np.ndarray]]:
+def written(model: Online) -> tuple[Functions, ByteLayout, dict[str, np.ndarray]]:
     """The functions of a model in C, the layout of its bytes, and the values of its fields."""
     if model.step.learning.streams > MOST_STREAMS:
         raise TypeError(f"A model in C has at most {MOST_STREAMS} streams, and this one has "
@@ -72,12 +72,12 @@ def written(model: Online) -> tuple[Functions, Layout, dict[str, np.ndarray]]:
     return functions, *_layout(model, functions.fields)
 
 
-def _layout(model: Online, fields: list[Field]) -> tuple[Layout, dict[str, np.ndarray]]:
+def _layout(model: Online, fields: list[Field]) -> tuple[ByteLayout, dict[str, np.ndarray]]:
     leaves = jax.tree.leaves(model.state)
     state = {field.name: np.asarray(leaves[field.leaf]) for field in fields}
     origins = model._origins
     start = Start(model.rows, model._waiting, origins.needs_x, origins.needs_y, origins.x, origins.y)
-    return Layout.of(fields, start, keeping.step_described(model.step)), state
+    return ByteLayout.of(fields, start, keeping.step_described(model.step)), state
 
 
 def imported(given: bytes, like: Online) -> Online:

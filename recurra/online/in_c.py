@@ -14,7 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
-from recurra.native.functions import Place, Source
+from recurra.native.functions import CArray, CSource
 from recurra.native.values import TYPES, NotWrittenError
 from recurra.online.step import OnlineState, OnlineStep
 from recurra.saved.trees import arrays_of
@@ -35,9 +35,9 @@ class Field(NamedTuple):
         return int(np.prod(self.shape, dtype=int))
 
     @property
-    def place(self) -> Place:
+    def place(self) -> CArray:
         """Where the functions find it."""
-        return Place(f"self->{self.name}", self.shape, self.dtype)
+        return CArray(f"self->{self.name}", self.shape, self.dtype)
 
     @property
     def declared(self) -> str:
@@ -126,7 +126,7 @@ def functions_of(step: OnlineStep, state: OnlineState) -> Functions:
     dtype = str(step.learning.network.cell.dtype)
     if dtype not in ("float32", "float64"):
         raise NotWrittenError(f"a network of type {dtype}")
-    fields, source = fields_of(state), Source(dtype)
+    fields, source = fields_of(state), CSource(dtype)
     wanted = ["observe", "learn", "know" if step.horizon else "observe_and_learn"]
     texts, arguments = [], {}
     for name in wanted:
@@ -145,18 +145,18 @@ _ABOUT = {
 
 
 def _function(
-    step: OnlineStep, fields: Sequence[Field], state: OnlineState, source: Source, name: str
+    step: OnlineStep, fields: Sequence[Field], state: OnlineState, source: CSource, name: str
 ) -> tuple[tuple[str, ...], str]:
     """The arguments of one function, and its text."""
     actions, dtype, streams = ACTIONS[name], source.dtype, step.learning.streams
     wide = () if streams == 1 else (streams,)
     leaves, structure = jax.tree.flatten(state)
     takes_label = actions != ("observe",)
-    given: dict[str, tuple[Place, Any]] = {}
+    given: dict[str, tuple[CArray, Any]] = {}
 
     def argument(name: str, shape: tuple[int, ...], kind: str) -> None:
         text = name if shape else f"*{name}"
-        given[name] = Place(text, shape, kind, is_read_only=True), jax.ShapeDtypeStruct(shape, kind)
+        given[name] = CArray(text, shape, kind, is_read_only=True), jax.ShapeDtypeStruct(shape, kind)
 
     if "observe" in actions:
         argument("x", (*wide, step.n_in), dtype)
@@ -176,11 +176,11 @@ def _function(
     program = jax.make_jaxpr(run)(shapes, *(given[each][1] for each in names))
     of_leaf = {field.leaf: field.place for field in fields}
     places = [of_leaf[i] for i in range(len(leaves))]
-    gives: list[Place | None] = [*places]
+    gives: list[CArray | None] = [*places]
     if "observe" in actions:
-        gives.append(Place("y", (*wide, step.n_out), dtype))
+        gives.append(CArray("y", (*wide, step.n_out), dtype))
     if actions != ("told",):
-        gives.append(Place("fine[0]", (), "bool"))
+        gives.append(CArray("fine[0]", (), "bool"))
     body = source.body(program, [*places, *(given[each][0] for each in names)], gives)
     used = [each for each in (*names, *(["y"] if "observe" in actions else []))]
     parameters = ["struct MODEL *self"]

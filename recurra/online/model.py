@@ -1,5 +1,6 @@
 """A model for data that arrive: it predicts and learns, one row or many at a time."""
 
+import copy
 import dataclasses
 import itertools
 import warnings
@@ -121,6 +122,15 @@ class Online:
         """The state, for `step.observe` and `step.learn` of this model's `step`. For `train` take `learning`."""
         with jax.default_device(core_device()):
             return jax.tree.map(jnp.asarray, self._packing.unpack_here(self._packed)[2])
+
+    def __copy__(self) -> "Online":
+        """A model that goes on by itself; compiled C, too, gets a struct of its own."""
+        model = self.with_state(self.state)
+        model._watch = copy.deepcopy(self._watch)
+        return model
+
+    def __deepcopy__(self, memo: Any) -> "Online":
+        return self.__copy__()
 
     @property
     def _packed(self) -> tuple[Any, ...]:

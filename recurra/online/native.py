@@ -33,9 +33,7 @@ class Native:
         if not packing.is_small:
             raise NativeError("its state is so large that JAX is as fast")
         try:
-            functions = functions_of(step, state)
-            source = _source(functions, packing)
-            found = library(source)
+            found = library(_source_of(step, state, packing))
         except NotWrittenError as error:
             raise NativeError(f"it uses {error}, which cannot be written in C") from None
         except NoCompilerError as error:
@@ -116,9 +114,6 @@ class Native:
         self._pool.append(found)
         return found
 
-    def __deepcopy__(self, memo: Any) -> "Native":
-        return self  # what it holds is found out anew in every call
-
 
 #: How often a tuple of the pool is known there: in the pool, and as variable and argument.
 POOLED = 3
@@ -141,6 +136,28 @@ def _typed(function: Any) -> Callable[..., None]:
     function.restype = None
     function.argtypes = [ctypes.c_void_p, ctypes.c_int, *[ctypes.c_void_p] * 5]
     return function
+
+
+#: sources that were written in this process, by all that they follow from; the latest are kept
+_SOURCES: dict[Any, str] = {}
+MOST_SOURCES = 64
+
+
+def _source_of(step: OnlineStep, state: OnlineState, packing: Packing) -> str:
+    leaves, structure = jax.tree.flatten(step)
+    is_array = lambda leaf: isinstance(leaf, jax.Array | np.ndarray)
+    told = tuple((leaf.shape, str(leaf.dtype), leaf.tobytes()) if is_array(leaf) else leaf for leaf in leaves)
+    key = told, structure, packing
+    try:
+        found = _SOURCES.get(key)
+    except TypeError:  # a part of a user's own that has no hash
+        return _source(functions_of(step, state), packing)
+    if found is None:
+        found = _source(functions_of(step, state), packing)
+        while len(_SOURCES) >= MOST_SOURCES:
+            del _SOURCES[next(iter(_SOURCES))]
+        _SOURCES[key] = found
+    return found
 
 
 def _source(functions: Functions, packing: Packing) -> str:

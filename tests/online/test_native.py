@@ -97,10 +97,13 @@ def test_copies_go_ways_of_their_own():
     model = native(rc.OnlineStep(learning_step(learner=rc.RFLO(), optimizer=0.05)))
     X, Y = stream(40)
     model.learn_many(X[:20], Y[:20])
+    model.learn_one(X[0], Y[0])
     other = copy.deepcopy(model)
+    assert other.native
     apart = [each.learn_many(X[20:], sign * Y[20:]) for each, sign in ((model, 1), (other, -1))]
     again = rc.Online(rc.OnlineStep(learning_step(learner=rc.RFLO(), optimizer=0.05)), native=True)
     again.learn_many(X[:20], Y[:20])
+    again.learn_one(X[0], Y[0])
     np.testing.assert_array_equal(again.learn_many(X[20:], -Y[20:]), apart[1])
     assert np.abs(apart[0] - apart[1]).max() > 0.1
 

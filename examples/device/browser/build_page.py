@@ -12,7 +12,17 @@ from pathlib import Path
 
 HERE, FOLDER = Path(__file__).parent, Path(sys.argv[1])
 FLAGS = "--target=wasm32 -std=c99 -O2 -nostdlib -ffreestanding -fno-builtin-memset -fno-builtin-memcpy -Wl,--no-entry"
-command = ["clang", *FLAGS.split(), "-Wl,--allow-undefined", "-I", HERE / "libc", "-I", FOLDER, "-o", FOLDER / "live.wasm"]
+command = [
+    "clang",
+    *FLAGS.split(),
+    "-Wl,--allow-undefined",
+    "-I",
+    HERE / "libc",
+    "-I",
+    FOLDER,
+    "-o",
+    FOLDER / "live.wasm",
+]
 subprocess.run([*command, HERE / "live_in_browser.c", FOLDER / "live.c"], check=True)
 text = base64.b64encode((FOLDER / "live.wasm").read_bytes()).decode()
 page = (HERE / "page.html").read_text(encoding="utf-8").replace("WASM", text)
