@@ -18,7 +18,7 @@ import recurra as rc
 
 BOARD = Path(__file__).parents[1] / "examples" / "device" / "board"
 SIZES = (8, 16, 32, 64)
-CHIP = "-mcpu=cortex-m4 -mthumb -mfloat-abi=hard -mfpu=fpv4-sp-d16".split()
+CHIP = ["-mcpu=cortex-m4", "-mthumb", "-mfloat-abi=hard", "-mfpu=fpv4-sp-d16"]
 MODELS = {
     "RFLO, RNN": lambda n: (rc.RNN(1, n), rc.RFLO()),
     "UORO, RNN": lambda n: (rc.RNN(1, n), rc.UORO()),

@@ -3,7 +3,7 @@
 import jax
 
 from recurra.native.moving import storage_of
-from recurra.native.rules import Results, COperation, rule
+from recurra.native.rules import COperation, Results, rule
 from recurra.native.statements import Call, Writer
 from recurra.native.values import NotWrittenError, Value, View, of_view
 

@@ -206,7 +206,7 @@ def _exponential(writer: Writer, operand: ComplexValue) -> ComplexValue:
 
 
 @rule(*{*_FLOAT, *_MATH, *_OWN, *_WHOLE, *_FLAGS}, fuses=True)
-def _elementwise(writer: Writer, site: COperation, *operands: Value) -> Value | ComplexValue:
+def _elementwise(writer: Writer, site: COperation, *operands: Any) -> Value | ComplexValue:
     if isinstance(operands[0], ComplexValue):
         if site.name != "exp":
             raise NotWrittenError(f"{site.name!r} of complex numbers")

@@ -11,6 +11,7 @@
     8 n  the first row, which is subtracted from all others, as double precision
     8 n  the same of labels
     ...  the fields of the state in the order of the struct: 4 bytes a number, or 8 in double precision
+    ...  for Intervals: half-widths, mean errors and their weights, predictions that wait, which is oldest, how many
     4    CRC-32 of all bytes before
 
 All numbers have their low byte first.
@@ -52,18 +53,29 @@ class ByteLayout:
     fields: Sequence[Field]
     start: Start
     program: int
+    #: what `Intervals` add to the fields, and their share of rows; nothing for other models
+    extras: Sequence[Field] = ()
+    coverage: float = 0.0
 
     @staticmethod
-    def of(fields: Sequence[Field], start: Start, description: Any) -> "ByteLayout":
+    def of(
+        fields: Sequence[Field], start: Start, description: Any, extras: Sequence[Field] = (), coverage: float = 0.0
+    ) -> "ByteLayout":
         """For models of this description."""
-        told = [description, [(field.path, field.shape, field.dtype) for field in fields]]
-        return ByteLayout(fields, start, zlib.crc32(json.dumps(told, sort_keys=True).encode()))
+        told = [description, coverage, [(field.path, field.shape, field.dtype) for field in (*fields, *extras)]]
+        program = zlib.crc32(json.dumps(told, sort_keys=True).encode())
+        return ByteLayout(fields, start, program, extras, coverage)
+
+    @property
+    def all_fields(self) -> list[Field]:
+        """The fields of the state, and what `Intervals` add to them."""
+        return [*self.fields, *self.extras]
 
     @property
     def length(self) -> int:
         """How many bytes there are."""
         origins = 8 * (self.start.origin_x.size + self.start.origin_y.size)
-        return HEAD + origins + sum(field.size * _kind(field).itemsize for field in self.fields) + 4
+        return HEAD + origins + sum(field.size * _kind(field).itemsize for field in self.all_fields) + 4
 
     def written(self, state: Mapping[str, np.ndarray]) -> bytes:
         """The bytes of a model whose fields have these values."""
@@ -72,7 +84,7 @@ class ByteLayout:
         seen = min(start.seen, 2**32 - 1)
         head = np.array([FORMAT, self.length, self.program, seen, start.waiting, start.needs_x, labels], "<u4")
         parts = [MAGIC, head.tobytes(), start.origin_x.astype("<f8").tobytes(), start.origin_y.astype("<f8").tobytes()]
-        parts += [np.asarray(state[field.name]).astype(_kind(field)).tobytes() for field in self.fields]
+        parts += [np.asarray(state[field.name]).astype(_kind(field)).tobytes() for field in self.all_fields]
         found = b"".join(parts)
         return found + zlib.crc32(found).to_bytes(4, "little")
 
@@ -91,7 +103,7 @@ class ByteLayout:
         origin_y = np.frombuffer(given, "<f8", y.size, place).reshape(y.shape).copy()
         place += 8 * y.size
         state = {}
-        for field in self.fields:
+        for field in self.all_fields:
             kind = _kind(field)
             array = np.frombuffer(given, kind, field.size, place).reshape(field.shape)
             state[field.name] = array.astype(field.dtype)
@@ -107,7 +119,7 @@ class ByteLayout:
         upper, start = name.upper(), self.start
         moved = lambda field: f"({'' if field.shape else '&'}self->{field.name}, {field.size}"
         out, into = [], []
-        for field in self.fields:
+        for field in self.all_fields:
             size = _kind(field).itemsize
             out.append(f"    bytes = put{8 * size}(bytes, {moved(field)[1:]});")
             into.append(f"    bytes = get{8 * size}(bytes, {moved(field)[1:]});")

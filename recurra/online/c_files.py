@@ -9,6 +9,7 @@ from recurra import __version__
 from recurra.native.printing import table
 from recurra.online.c_bytes import FORMAT, ByteLayout
 from recurra.online.in_c import RESERVED, Field, Functions
+from recurra.online.intervals import MEMORY, STEP
 
 #: The longest name of a model.
 LONGEST = 40
@@ -48,6 +49,11 @@ def header(name: str, functions: Functions, layout: ByteLayout, about: str) -> s
     size = sum(field.size * _bytes_of(field) for field in functions.fields)
     work = _work_bytes(functions)
     fields = "\n".join(f"    {_declared(field, name):<44} /* {_told(field)} */" for field in functions.fields)
+    ranges = "".join(f"    {_extra(field):<44} /* {field.path} */\n" for field in layout.extras)
+    if ranges:
+        half = f"double half_width[{streams * step.n_out}];"
+        ranges += f"    {half:<44} /* of the range around the latest prediction, which holds the truth */\n"
+        ranges += f"    {'':<44} /* in a share {layout.coverage!r} of the rows; nan before the first label */\n"
     return f"""\
 /* {name}: a recurrent network that goes on learning where the data are.
 
@@ -99,7 +105,7 @@ typedef {real} {name}_real;
 
 struct {name} {{
 {fields}
-    {f"double origin_x[{streams * step.n_in}];":<44} /* the first row, which is subtracted from all others */
+{ranges}    {f"double origin_x[{streams * step.n_in}];":<44} /* the first row, which is subtracted from all others */
     {f"double origin_y[{streams * step.n_out}];":<44} /* the same of labels */
     {"unsigned seen;":<44} /* rows so far */
     {"unsigned waiting;":<44} /* rows that wait for their labels */
@@ -149,6 +155,11 @@ def _declared(field: Field, name: str) -> str:
     return field.declared.replace("REAL", f"{name}_real")
 
 
+def _extra(field: Field) -> str:
+    kind = "double" if field.dtype == "float64" else "unsigned"
+    return f"{kind} {field.name}" + (f"[{field.size}];" if field.shape else ";")
+
+
 def _told(field: Field) -> str:
     shape = f", {' x '.join(map(str, field.shape))}" if len(field.shape) > 1 else ""
     return f"{field.path.replace('/', '.')}{shape}"
@@ -170,7 +181,13 @@ typedef {name}_real REAL;
 typedef char {name}_has_32_bits[sizeof(int) == 4 && sizeof({name}_real) == {size} ? 1 : -1];
 """
     text = functions.text.replace("struct MODEL", f"struct {name}")
-    parts = [head + body, text, _first(name, functions, layout, state), _calls(name, functions), layout.code(name)]
+    parts = [
+        head + body,
+        text,
+        _first(name, functions, layout, state),
+        _calls(name, functions, layout),
+        layout.code(name),
+    ]
     return "\n".join(parts)
 
 
@@ -184,6 +201,12 @@ def _first(name: str, functions: Functions, layout: ByteLayout, state: dict[str,
         tables.append(table(f"first_{field.name}", array.reshape(-1)))
         target = f"self->{field.name}" if field.shape else f"&self->{field.name}"
         lines.append(f"    memcpy({target}, first_{field.name}, sizeof first_{field.name});")
+    for field in layout.extras:
+        if (array := np.asarray(state[field.name])).any():
+            text = table(f"first_{field.name}", array.reshape(-1))
+            tables.append(text.replace("REAL", "double", 1))
+            target = f"self->{field.name}" if field.shape else f"&self->{field.name}"
+            lines.append(f"    memcpy({target}, first_{field.name}, sizeof first_{field.name});")
     head = layout.start
     for key, values in (("origin_x", head.origin_x), ("origin_y", head.origin_y)):
         if values.any():
@@ -200,7 +223,7 @@ def _first(name: str, functions: Functions, layout: ByteLayout, state: dict[str,
     )
 
 
-def _calls(name: str, functions: Functions) -> str:
+def _calls(name: str, functions: Functions, layout: ByteLayout) -> str:
     """The functions that a program calls, around those of the step."""
     step, upper, streams = functions.step, name.upper(), functions.step.learning.streams
     n_in, n_out, room = streams * step.n_in, streams * step.n_out, max(step.horizon, 1)
@@ -219,7 +242,12 @@ def _calls(name: str, functions: Functions) -> str:
     set_present = "\n".join(f"    present[{i}] = label != 0;" for i in range(streams))
     own_units = f"    for (i = 0; i < {n_out}; i++) y[i] = (double)found[i] + self->origin_y[i];\n"
     per = step.n_out
+    ranged = bool(layout.extras)
+    expect = "    expect(self, y);\n" if ranged else ""
+    settle = "settle(self, label);" if ranged else ""
     if step.horizon:
+        turn = "learn_in_turn" if "learn_in_turn" in functions.arguments else "learn"
+        learn_in_turn = call(turn, label="target", present="present", reset="reset")
         know = call("know", label="target", present="present")
         body = f"""\
     double since[{n_out}];
@@ -232,11 +260,12 @@ def _calls(name: str, functions: Functions) -> str:
         {know}
         self->waiting++;
     }} else {{
-        {learn}
+        {learn_in_turn}
         if (!fine) return {upper}_DIVERGED;
+        {settle}
     }}
     {observe}
-{clear}{own_units}"""
+{clear}{own_units}{expect}"""
     else:
         both = call("observe_and_learn", x="row", label="target", present="present", y="found", reset="reset")
         body = f"""\
@@ -249,6 +278,7 @@ def _calls(name: str, functions: Functions) -> str:
     take_label(self, label, before, target);
 {set_reset}    {both}
 {clear}    for (i = 0; i < {n_out}; i++) y[i] = (double)found[i] + before[i];
+{expect}    {settle}
 """
     resets = f"\nvoid {name}_reset(struct {name} *self) {{ self->starts = 1; }}\n" if step.resets else ""
     return f"""
@@ -303,6 +333,7 @@ static void take_label(struct {name} *self, const double *label, double *before,
     memset(self->needs_y, 0, sizeof self->needs_y);
 }}
 
+{_ranges(name, n_out, room, layout.coverage) if ranged else ""}
 int {name}_step(struct {name} *self, const double *x, const double *label, double *y) {{
     REAL row[{n_in}], target[{n_out}], found[{n_out}];
     int present[{streams}], fine = 1, i;
@@ -317,7 +348,7 @@ int {name}_predict(struct {name} *self, const double *x, double *y) {{
     take_row(self, x, row);
 {set_reset}    {observe}
     self->waiting++;
-{clear}{own_units}    return fine && is_finite_state(self) ? {upper}_OK : {upper}_DIVERGED;
+{clear}{own_units}{expect}    return fine && is_finite_state(self) ? {upper}_OK : {upper}_DIVERGED;
 }}
 
 int {name}_learn(struct {name} *self, const double *label) {{
@@ -329,10 +360,50 @@ int {name}_learn(struct {name} *self, const double *label) {{
 {set_present}
     take_label(self, label, before, target);
     {learn}
+    {settle}
     self->waiting--;
     return fine && is_finite_state(self) ? {upper}_OK : {upper}_DIVERGED;
 }}
 {resets}"""
+
+
+def _ranges(name: str, n: int, room: int, coverage: float) -> str:
+    """The functions that follow how far truths lie from predictions."""
+    return f"""
+/* The half-width of a range grows by {coverage!r} of a step if the truth was outside, and shrinks by the rest of one
+   if it was inside; a step is a part of the mean absolute error (Gibbs and Candes, 2021). */
+static void see(struct {name} *self, int k, double error) {{
+    const double keep = 1 - 1 / {float(MEMORY)!r};
+    error = fabs(error);
+    if (!(error - error == 0)) return;
+    self->range_error[k] = keep * self->range_error[k] + error;
+    self->range_weight[k] = keep * self->range_weight[k] + 1;
+    self->range_width[k] += {STEP!r} * self->range_error[k] / self->range_weight[k]
+        * ({coverage!r} - (error <= self->range_width[k]));
+}}
+
+/* The label of the oldest prediction that waits for one. */
+static void settle(struct {name} *self, const double *label) {{
+    const unsigned oldest = self->expected_first;
+    int k;
+    self->expected_first = (oldest + 1) % {room}u;
+    self->expected_count--;
+    if (!label) return;
+    for (k = 0; k < {n}; k++) see(self, k, self->expected[{n} * (int)oldest + k] - label[k]);
+}}
+
+/* A prediction, which waits for its label; and the range around it. */
+static void expect(struct {name} *self, const double *y) {{
+    const unsigned last = (self->expected_first + self->expected_count) % {room}u;
+    int k;
+    self->expected_count++;
+    for (k = 0; k < {n}; k++) {{
+        self->expected[{n} * (int)last + k] = y[k];
+        self->half_width[k] = self->range_width[k] > 0 ? self->range_width[k] : 0;
+        if (!self->range_weight[k]) self->half_width[k] = (double)NAN;
+    }}
+}}
+"""
 
 
 def _call(functions: Functions, name: str, **values: str) -> str:

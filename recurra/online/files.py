@@ -104,14 +104,14 @@ def load(path: Path | str, like: Model | Network | None = None) -> Model:
         raise UselessFileError(f"{path} cannot be used: {error}.") from error
 
 
-def _from_bytes(path: Path | str, given: bytes, like: Model | Network | None) -> Online:
+def _from_bytes(path: Path | str, given: bytes, like: Model | Network | None) -> Online | Intervals:
     if like is None:
         raise SavedFileError(
             f"{path} needs a template: it has what an exported model knows, and not what kind of model that is. Load "
             "it with the model that was exported: rc.load(path, like=model)."
         )
-    if not isinstance(like, Online):
-        raise SavedFileError(f"{path} holds what an Online knows, and `like` is a {type(like).__name__}.")
+    if not isinstance(like.model if isinstance(like, Intervals) else like, Online):
+        raise SavedFileError(f"{path} holds what an Online or Intervals know, and `like` is a {type(like).__name__}.")
     try:
         return imported(given, like)
     except ValueError as error:

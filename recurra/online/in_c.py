@@ -89,7 +89,9 @@ RESERVED = {
     "nullptr", "operator", "or", "private", "protected", "public", "register", "restrict", "return", "self", "short",
     "signed", "sizeof", "static", "struct", "switch", "template", "this", "throw", "true", "try", "typedef", "typeid",
     "typename", "union", "unsigned", "using", "virtual", "void", "volatile", "while", "xor", "work", "words", "main",
-    "seen", "waiting", "starts", "origin_x", "origin_y", "needs_x", "needs_y",
+    "math", "string", "stdio", "stdlib", "stdint", "stddef", "limits", "errno", "time", "assert", "seen", "waiting",
+    "starts", "origin_x", "origin_y", "needs_x", "needs_y", "half_width", "range_width", "range_error", "range_weight",
+    "expected", "expected_first", "expected_count",
 }  # fmt: skip
 
 
@@ -114,6 +116,7 @@ ACTIONS = {
     "learn": ("learn",),
     "observe_and_learn": ("observe", "learn"),
     "know": ("told",),
+    "learn_in_turn": ("learn",),
 }
 
 
@@ -128,6 +131,8 @@ def functions_of(step: OnlineStep, state: OnlineState) -> Functions:
         raise NotWrittenError(f"a network of type {dtype}")
     fields, source = fields_of(state), CSource(dtype)
     wanted = ["observe", "learn", "know" if step.horizon else "observe_and_learn"]
+    if step.horizon and step.resets:  # a label that comes with a row does not count if that begins a sequence
+        wanted.append("learn_in_turn")
     texts, arguments = [], {}
     for name in wanted:
         takes, text = _function(step, fields, state, source, name)
@@ -141,6 +146,7 @@ _ABOUT = {
     "learn": "The label of the oldest row that waits for one.",
     "observe_and_learn": "A row, its prediction y, and then its label.",
     "know": "A value of the target that is no row's label.",
+    "learn_in_turn": "The same where a row comes with it, which may begin a sequence.",
 }
 
 
@@ -163,7 +169,7 @@ def _function(
     if takes_label:
         argument("label", (*wide, step.n_out), dtype)
         argument("present", wide, "bool")
-    if step.resets and "told" not in actions and actions != ("learn",):
+    if step.resets and name not in ("know", "learn"):
         argument("reset", wide, "bool")
     traced = step.traced
 

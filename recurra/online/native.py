@@ -177,10 +177,9 @@ def _source(functions: Functions, packing: Packing) -> str:
         if field.dtype.startswith("float")
     )
     call = lambda name: f"{name}({', '.join(['self', *(_ARGUMENTS.get(a, a) for a in functions.arguments[name])])});"
+    turn = "learn_in_turn" if "learn_in_turn" in functions.arguments else "learn"
     both = (
-        call("observe_and_learn")
-        if not step.horizon
-        else f"{call('learn').replace('&fine', '&late')} {call('observe')}"
+        call("observe_and_learn") if not step.horizon else f"{call(turn).replace('&fine', '&late')} {call('observe')}"
     )
     know = f"{call('know')} {call('observe')}" if step.horizon else ""
     reset = f"reset[s] = row[{width} * s + {last + 1}] > 0;" if step.resets else ""

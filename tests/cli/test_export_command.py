@@ -4,9 +4,9 @@ import subprocess
 import sys
 
 import pytest
-from online_models import plain_step
 
 import recurra as rc
+from online_models import plain_step
 
 PROGRAM = [sys.executable, "-c", "from recurra.cli import main; raise SystemExit(main())"]
 

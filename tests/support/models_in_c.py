@@ -34,7 +34,8 @@ class InC:
         self.library, self.name, self.code = ctypes.CDLL(str(path)), name, None
         self.library.size_of.restype = ctypes.c_ulong
         self.struct = np.zeros(self.library.size_of(), np.uint8)
-        self.width = model.n_out * model.step.learning.streams
+        step = (model.model if isinstance(model, rc.Intervals) else model).step
+        self.width = model.n_out * step.learning.streams
         self.length = self.files[2].stat().st_size
         self._function("init")(_at(self.struct))
 
