@@ -110,7 +110,7 @@ def _from_bytes(path: Path | str, given: bytes, like: Model | Network | None) ->
             f"{path} needs a template: it has what an exported model knows, and not what kind of model that is. Load "
             "it with the model that was exported: rc.load(path, like=model)."
         )
-    if not isinstance(like.model if isinstance(like, Intervals) else like, Online):
+    if not isinstance(like, Online | Intervals) or (isinstance(like, Intervals) and not isinstance(like.model, Online)):
         raise SavedFileError(f"{path} holds what an Online or Intervals know, and `like` is a {type(like).__name__}.")
     try:
         return imported(given, like)

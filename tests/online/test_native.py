@@ -29,7 +29,7 @@ def native(step, **kwargs):
     return model
 
 
-@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("dtype", ["float32", pytest.param("float64", marks=pytest.mark.slow)])
 def test_predictions_are_those_of_jax(dtype):
     step = full_step(2, learner=rc.UORO(), dtype=dtype)
     plain, quick = rc.Online(step), native(step)
@@ -55,6 +55,32 @@ def test_it_makes_no_difference_how_a_stream_is_cut():
         looked.go_back(kept)
         np.testing.assert_array_equal(looked.learn_one(x, y), expected[i])
     assert bits(at_once) == bits(one_by_one) == bits(looked)
+
+
+@pytest.mark.parametrize("horizon", [pytest.param(0, marks=pytest.mark.slow), 2])
+def test_resets(horizon):
+    step = rc.OnlineStep(learning_step(learner=rc.RFLO(), optimizer=0.05, dtype="float64"), horizon, resets=True)
+    plain, quick, without = rc.Online(step), native(step), native(step)
+    X, Y = stream(100)
+    reset = np.arange(100) % 10 == 5
+    found = quick.learn_many(X, Y, reset)
+    np.testing.assert_allclose(found, plain.learn_many(X, Y, reset), atol=1e-10)
+    assert np.abs(found - without.learn_many(X, Y)).max() > 1e-6
+
+
+@pytest.mark.slow
+def test_a_race_and_ranges():
+    def make():
+        steps = [rc.OnlineStep(learning_step(learner=each, dtype="float64")) for each in (rc.RFLO(), rc.UORO())]
+        return rc.Intervals(rc.Race({str(i): rc.Online(step) for i, step in enumerate(steps)}))
+
+    plain, quick = make(), make()
+    quick.native = True
+    assert quick.native
+    assert not plain.native
+    X, Y = stream(120)
+    for x, y in zip(X, Y, strict=True):
+        np.testing.assert_allclose(np.array(quick.learn_one(x, y)), np.array(plain.learn_one(x, y)), atol=1e-9)
 
 
 def test_a_model_changes_between_the_two_at_any_row(tmp_path):
