@@ -6,8 +6,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from models_in_c import STRICT, compiled, needs_c
 
+from models_in_c import STRICT, compiled, needs_c
 from recurra.native.functions import CArray, CSource
 from recurra.native.values import NotWrittenError
 
@@ -39,12 +39,12 @@ CASES = {
     "moved": lambda x, v, k: jnp.concatenate([x[::-1, 1:], x.T[:3, :1], jnp.pad(x[:, :1], ((0, 0), (1, 0)))], axis=1),
     "stacked": lambda x, v, k: jnp.stack([v, v[::-1], x[1]], axis=1) + jnp.stack(jnp.split(v, 2)).reshape(4, 1),
     "padded between": lambda x, v, k: jax.lax.pad(v, 0.5, ((1, -1, 2),)),
-    "a row by its number": lambda x, v, k: x[k] + jax.lax.dynamic_slice(x, (k, 1), (1, 2)).sum(),
-    "a number too large": lambda x, v, k: jax.lax.dynamic_slice(x, (k + 5, 0), (2, 4)),
+    "a row by its number": lambda x, v, k: x[k] + jax.lax.dynamic_slice(x, (k, k - k), (1, 2)).sum(),
+    "a number too large": lambda x, v, k: jax.lax.dynamic_slice(x, (k + 5, k), (2, 4)),
     "rows by their numbers": lambda x, v, k: x[jnp.array([2, 0, 2])] + v[jnp.array([3, 1, 0, 0])],
     "rows outside": lambda x, v, k: jnp.take(x, jnp.array([0, 7]), axis=0, mode="fill", fill_value=-1.0),
     "put": lambda x, v, k: x.at[k].set(v).at[:, 2].add(1.0).at[jnp.array([0, 0, 9])].add(v, mode="drop"),
-    "a part is replaced": lambda x, v, k: jax.lax.dynamic_update_slice(x, v[None, :2], (k, 1)),
+    "a part is replaced": lambda x, v, k: jax.lax.dynamic_update_slice(x, v[None, :2], (k, k)),
     "one of two": lambda x, v, k: jax.lax.cond(k > 0, lambda x: x.T @ x, lambda x: jnp.outer(v, v), x),
     "one of three": lambda x, v, k: jax.lax.switch(k, [lambda: x, lambda: x + v, lambda: x * v]),
     "repeated": lambda x, v, k: jax.lax.while_loop(lambda s: s[0] < 5, lambda s: (s[0] + 1, s[1] * 0.5 + v), (k, x))[1],
@@ -53,12 +53,22 @@ CASES = {
     "rotations": lambda x, v, k: jnp.exp(jax.lax.complex(x, x * v)).imag,
     "signs": lambda x, v, k: (jax.random.bits(key_of(k), (3, 4), "uint32") >> 31).astype(float) + x,
     "normal numbers": lambda x, v, k: jax.random.normal(key_of(k), (3, 4)) + x,
-    "uniform numbers": lambda x, v, k: jax.random.uniform(jax.random.split(key_of(k), 3)[1], (3, 4)) + x,
+    "uniform numbers": lambda x, v, k: jax.random.uniform(key_of(k), (3, 4)) + x,
+    "numbers of several keys": lambda x, v, k: (
+        jax.vmap(lambda key: jax.random.normal(key, (4,)))(jax.random.split(key_of(k), 3)) + x
+    ),
 }
 
 
+@pytest.fixture(scope="module", autouse=True)
+def promoted():
+    """The cases are short for it."""
+    with jax.numpy_dtype_promotion("standard"):
+        yield
+
+
 @pytest.fixture(scope="module")
-def library(tmp_path_factory):
+def library(promoted, tmp_path_factory):
     """All cases as functions of one library, for 1 and 2 as k."""
     folder, source = tmp_path_factory.mktemp("operations"), CSource("float64")
     shapes = jax.ShapeDtypeStruct(X.shape, "float64"), jax.ShapeDtypeStruct(V.shape, "float64")
