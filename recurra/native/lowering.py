@@ -12,7 +12,7 @@ import numpy as np
 from jax.extend.core import Literal
 
 from recurra.native import control, drawing, moving, products  # noqa: F401 (they register rules)
-from recurra.native.rules import FUSING, RULES, ComplexValue, COperation, constant, dtype_of, shape_of
+from recurra.native.rules import FUSING, RULES, ComplexValue, COperation, constant, dtype_of, is_key, shape_of
 from recurra.native.statements import Writer
 from recurra.native.values import LONGEST, NotWrittenError, Value, of_view, whole
 from recurra.programs import CALLS, Flat, Line, Operation, flat, subprograms
@@ -45,6 +45,8 @@ def written(writer: Writer, program: Any, arguments: Sequence[Value]) -> list[Va
         )
         if site.name not in RULES:
             raise NotWrittenError(f"{site.name!r}" + (f" in {operation.line}" if operation.line else ""))
+        if any(map(is_key, site.taken)) and not site.name.startswith(("random_", "cond", "while", "scan")):
+            raise NotWrittenError(f"{site.name!r} of keys" + (f" in {operation.line}" if operation.line else ""))
         operands = [_read(known, each) for each in operation.arguments]
         if all(0 in shape_of(aval) for aval in site.given):
             blank = [Value(shape_of(aval), dtype_of(aval), "0") for aval in site.given]

@@ -34,7 +34,7 @@ def kind_of(storage: Storage) -> str:
 def planned(block: list[Statement], storages: list[Storage], kept: Collection[int]) -> MemoryPlan:
     """Remove what nobody needs from a block, after which the `kept` storages are read, and plan the others' places."""
     for _ in range(2):
-        _remove_unneeded(block, storages, set(kept))
+        _remove_unneeded(block, set(kept))
     apart, aside = _apart(block, storages, set(kept))
     groups = _Groups(storages, apart)
     found = list(_assigns(block))
@@ -97,7 +97,7 @@ def _live_before_loop(loop: Repeat, after: set[int], visit: Visit | None) -> set
     return head(again, visit)
 
 
-def _remove_unneeded(block: list[Statement], storages: list[Storage], kept: set[int]) -> None:
+def _remove_unneeded(block: list[Statement], kept: set[int]) -> None:
     unneeded: set[int] = set()
 
     def visit(statement: Statement, live: set[int]) -> None:

@@ -155,7 +155,7 @@ def _pad(writer: Writer, site: COperation, operand: Value, fill: Value) -> Value
     writer.fill(target, spread(writer.kept(fill), site.shape))
     starts, strides, inner, source = 0, [], [], 0
     view = operand.view
-    for axis, (low, _, between) in enumerate(site.params["padding_config"]):
+    for axis, (low, _, between) in enumerate(tuple(map(int, each)) for each in site.params["padding_config"]):
         n, step = operand.shape[axis], between + 1
         first = max(0, -(low // step)) if low < 0 else 0
         last = min(n - 1, (site.shape[axis] - 1 - low) // step)

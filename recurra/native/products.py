@@ -7,7 +7,7 @@ that cannot be, a product is a sum of several partial sums, since a compiler may
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from recurra.native.moving import storage_of
+from recurra.native.moving import moved, storage_of
 from recurra.native.rules import COperation, is_float, rule
 from recurra.native.statements import LETTERS, Assign, Writer, joined
 from recurra.native.values import NotWrittenError, Value, View, number, of_view
@@ -85,32 +85,26 @@ def _rows(
     writer: Writer, target: View, a: View, b: View, outer: Sequence[_Axis], summed: Sequence[_Axis], last: _Axis
 ) -> None:
     """Whole rows are added, several at a time: the entries of a row have sums of their own."""
-    *before, k = summed
-    axes = [*outer, *before, k, last]
-    inside = LETTERS[len(axes) - 1]
-    whole, rest = divmod(k.size, TOGETHER)
     writer.fill(target, Value(target.shape, target.dtype, number(0, target.dtype)))
-    letter = LETTERS[len(axes) - 2]
-    if whole and not before:
-        block = k._replace(size=whole, x=TOGETHER * k.x, y=TOGETHER * k.y)
-        terms = []
-        for i in range(TOGETHER):
-            shifted = lambda view, step, i=i: view.__class__(
-                view.storage, view.shape, view.strides, view.dtype, view.offset + i * step, view.moves
-            )
-            terms.append(_product(shifted(a, k.x), shifted(b, k.y), [*outer, block, last]))
-        axes = [*outer, block, last]
-        writer.add(Assign(_loops(axes), storage_of(target), _place(target, axes), " + ".join(terms), "+=", False))
-        for i in range(TOGETHER * whole, TOGETHER * whole + rest):
-            shifted = lambda view, step, i=i: view.__class__(
-                view.storage, view.shape, view.strides, view.dtype, view.offset + i * step, view.moves
-            )
-            single = [*outer, last]
-            product = _product(shifted(a, k.x), shifted(b, k.y), single)
-            writer.add(Assign(_loops(single), storage_of(target), _place(target, single), product, "+=", False))
+
+    def add(axes: Sequence[_Axis], text: str) -> None:
+        writer.add(Assign(_loops(axes), storage_of(target), _place(target, axes), text, "+=", False))
+
+    *before, k = summed
+    whole, rest = divmod(k.size, TOGETHER)
+    if before or not whole:
+        axes = [*outer, *summed, last]
+        add(axes, _product(a, b, axes))
         return
-    assert inside != letter
-    writer.add(Assign(_loops(axes), storage_of(target), _place(target, axes), _product(a, b, axes), "+=", False))
+
+    def row(i: int, axes: Sequence[_Axis]) -> str:
+        """The product for a row that lies i further."""
+        return _product(moved(a, a.shape, a.strides, i * k.x), moved(b, b.shape, b.strides, i * k.y), axes)
+
+    axes = [*outer, k._replace(size=whole, x=TOGETHER * k.x, y=TOGETHER * k.y), last]
+    add(axes, " + ".join(row(i, axes) for i in range(TOGETHER)))
+    for i in range(TOGETHER * whole, TOGETHER * whole + rest):
+        add([*outer, last], row(i, [*outer, last]))
 
 
 def _dots(writer: Writer, target: View, a: View, b: View, outer: Sequence[_Axis], summed: Sequence[_Axis]) -> None:

@@ -66,7 +66,7 @@ def step_of(learner, cell="gru", dtype="float64", **kwargs):
     if learner.about.sparse:
         sparse = rc.RNN(2, 6, w_rec=rc.cells.Sparsely(0.4), dtype=dtype)
         return rc.OnlineStep(rc.LearningStep(rc.Network(sparse, 1, rc.SquaredError()), learner, **kwargs))
-    return rc.OnlineStep(learning_step(learner=learner, cell=cell, dtype=dtype, **kwargs))
+    return rc.OnlineStep(learning_step(learner=learner, cell=cell, dtype=dtype, n=6, **kwargs))
 
 
 @pytest.mark.slow
