@@ -16,10 +16,14 @@ import synthetic_paper_data as synthetic
 from recurra.pages import plots
 from recurra.pages.page import TEMPLATE
 from recurra_paper import page
-from recurra_paper.book import Book, Figure, Section
+from recurra_paper.book import Book, Figure, Fresh, Section
+from recurra_paper.claims.base import ledger
 from recurra_paper.commands import BOOKS
+from recurra_paper.experiments.losses import FreshCurve
 from recurra_paper.figures import FIGURES
 from recurra_paper.figures.drawn import Columns, Drawn
+from recurra_paper.profiles import PROFILES
+from recurra_paper.reproduction import REPRODUCTION
 from recurra_paper.score import SMALL, Score, Scores
 
 VOID = {"meta", "link", "img", "br", "hr", "input"}
@@ -206,6 +210,32 @@ def test_all_parts_of_a_claim_are_listed(tmp_path):
     told = Page(index.read_text(encoding="utf-8")).inside["claim-x"]
     for words in ("All 2 parts", "x less y", "holds: matters", "reported"):
         assert words in told
+
+
+def test_verdicts_of_fresh_seeds_stand_beside_the_others(tmp_path):
+    again = lambda status: {**claim("x", status), "finding": "as it is"}
+    rows = [claim("same", fresh=again("holds")), claim("decided", "not decided", fresh=again("holds")), claim("alone")]
+    fresh = Fresh(lambda data: data, "Seeds that are new.")
+    index = page.build(tmp_path, book({}, fresh=fresh), {}, rows, MADE)
+    told = " ".join(Page(index.read_text(encoding="utf-8")).inside["fresh"].split())
+    assert "Seeds that are new." in told
+    assert "Of 2 such claims, 1 has the same verdict." in told
+    assert "decided learns" in told
+    assert "alone learns" not in told
+
+
+def test_fresh_seeds_judge_what_needs_no_other_runs():
+    data, changed = synthetic.full_data(), synthetic.world()
+    changed["loss"]["add/1"]["kf-rtrl"] = 0.6
+    other = {name.replace("loss/", "fresh/", 1): run for name, run in synthetic.full_data(1, 8, changed).items()
+             if name.startswith("loss/")}  # fmt: skip
+    claims = {each.id: each for each in REPRODUCTION.claims}
+    some = [claims[id] for id in ("add-tie-1", "mimic-tie-1", "align-past", "align-dissociates")]
+    rows = ledger(some, {**data, **other}, PROFILES["quick"], REPRODUCTION.fresh.data(other))
+    assert [row["status"] for row in rows] == ["holds"] * 4
+    assert [row["fresh"]["status"] for row in rows if "fresh" in row] == ["does not hold", "holds"]
+    table = REPRODUCTION.tables({**data, **other})["fresh_final_losses"]
+    assert sorted(set(table["seed"])) == list(range(FreshCurve.FIRST, FreshCurve.FIRST + 8))
 
 
 def test_the_score_tells_small_failures_counts_and_chance():
