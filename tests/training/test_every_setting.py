@@ -232,12 +232,16 @@ def test_of_a_live_step(name):
 
 
 def of_optimizer(optimizer):
-    """Weights after some steps."""
-    weights = gradient = jnp.arange(1.0, 4.0)
-    state = init_optimizer(optimizer, weights)
-    for t in range(3):
-        weights, state = descend(optimizer, gradient * (-1) ** t + t, state, weights)
-    return weights
+    """Weights after some steps along large gradients, and along small ones."""
+
+    def after(gradient):
+        weights = jnp.arange(1.0, 4.0)
+        state = init_optimizer(optimizer, weights)
+        for t in range(3):
+            weights, state = descend(optimizer, gradient * (weights * (-1) ** t + t), state, weights)
+        return weights
+
+    return after(1.0), after(1e-3)
 
 
 @pytest.mark.parametrize("name", rc.OPTIMIZERS)

@@ -8,7 +8,8 @@ from matplotlib.ticker import LogLocator, NullLocator
 
 from recurra.pages import plots
 from recurra_paper.beyond.grids import RATED, Condition, found, grid_losses, rates_of
-from recurra_paper.beyond.rates.runs import GRIDS
+from recurra_paper.beyond.profiles import Profile
+from recurra_paper.beyond.rates.runs import GRIDS, experiments
 from recurra_paper.beyond.rates.told import alt, caption, rows, table
 from recurra_paper.beyond.rates.usable import (
     best,
@@ -37,9 +38,10 @@ WIDE = 4.0
 DASHED = plots.options(linewidth=0.9, linestyle=(0, (3, 2)), zorder=1)
 
 
-def needs(profile: object) -> list[str]:
+def needs(profile: Profile) -> list[str]:
     """The experiments it shows, by the start of their names."""
-    return ["rates/", *GRIDS]
+    names = [experiment.name for experiment in experiments(profile)]
+    return ["rates/", *(grid for grid in GRIDS if any(name.startswith(grid) for name in names))]
 
 
 def draw(data: Data) -> Drawn | None:
