@@ -92,7 +92,7 @@ def is_line(line: str) -> bool:
 def page_of(obj: Any) -> str | None:
     """The page of a learner, None for all else."""
     about = getattr(obj, "about", None) if inspect.isclass(obj) else None
-    return None if about is None else f"learners/{about.id}"
+    return None if about is None or isinstance(about, property) else f"learners/{about.id}"
 
 
 def bases_of(obj: type) -> list[str]:
